@@ -1,0 +1,3 @@
+"""Durable reminders for AI agents. Importing this package acts on nothing."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,157 @@
+"""The values that everything else passes around: frozen, without behaviour beyond naming itself.
+
+An `Instant` is a timezone-aware `datetime` in UTC with whole milliseconds, years 1 to 9999.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+Instant: TypeAlias = dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """One-shot, a delay after its creation or change of timing. `seconds` >= 1."""
+
+    kind: ClassVar[str] = "after"
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """One-shot at an instant; the offset or zone it was given in is not kept."""
+
+    kind: ClassVar[str] = "at"
+    instant: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Fixed rate: `anchor` + k x `seconds` for every integer k. `seconds` >= 300.
+
+    The anchor is the creation or last change of timing; two rules with equal intervals are equal.
+    """
+
+    kind: ClassVar[str] = "every"
+    seconds: int
+    anchor: Instant = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Daily:
+    """Every local date of `time_zone` at the local `time` (whole milliseconds, no tzinfo)."""
+
+    kind: ClassVar[str] = "daily"
+    time: dt.time
+    time_zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Weekly:
+    """As daily, on local `weekdays` only: Monday = 1 to Sunday = 7, sorted, unique, not empty."""
+
+    kind: ClassVar[str] = "weekly"
+    time: dt.time
+    weekdays: tuple[int, ...]
+    time_zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Five cron fields in their canonical form, on the local clock of `time_zone`."""
+
+    kind: ClassVar[str] = "cron"
+    expression: str
+    time_zone: str
+
+
+OneShot: TypeAlias = After | At
+Recurring: TypeAlias = Every | Daily | Weekly | Cron
+Rule: TypeAlias = OneShot | Recurring
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """One stored reminder.
+
+    `scheduled_at` is its target; for an ended one, the last target it had. For recurring rules
+    `scheduled_at == first(rule, after_at)` always holds. `computed_at` is what the clock showed
+    when the target was computed, `last_occurrence_at` the newest occurrence dispatched.
+    `revision` counts changes by callers, `timing_revision` those of timing, `words_revision`
+    those of title and prompt. `generation` rises when the target moves back past an instant
+    that was dispatched.
+    """
+
+    number: int
+    owner_uid: int
+    session_id: str
+    rule: Rule
+    title: str | None
+    prompt: str
+    context: Mapping[str, str] | None
+    scheduled_at: Instant
+    after_at: Instant
+    computed_at: Instant
+    last_occurrence_at: Instant | None
+    generation: int
+    status: str  # "active" or "ended"; a set-aside row is never decoded
+    ended_at: Instant | None
+    ended_reason: str | None
+    revision: int
+    timing_revision: int
+    words_revision: int
+    created_at: Instant
+
+    @property
+    def id(self) -> str:
+        return f"r{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One due instant of one reminder, as a follow-up carries it.
+
+    `occurrence_at` is the latest instant at or before the decision, `missed_from` the earliest
+    one that it stands for as well (None when there was none), `next_at` the target after it
+    (None ends the reminder).
+    """
+
+    reminder: Reminder
+    occurrence_at: Instant
+    next_at: Instant | None
+    missed_from: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What is pushed to one Session at once: one one-shot, or a batch of recurring occurrences."""
+
+    followup_id: str
+    owner_uid: int
+    session_id: str
+    batch: bool
+    decided_at: Instant
+    occurrences: tuple[Occurrence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A durable receipt; title and prompt are the words that were sent."""
+
+    number: int
+    followup_id: str
+    occurrence_id: str
+    reminder_id: str
+    session_id: str
+    occurrence_at: Instant
+    decided_at: Instant
+    admitted_at: Instant
+    host: str
+    message_id: str | None
+    outcome: str
+    title: str | None
+    prompt: str
