@@ -115,11 +115,12 @@ class Reminder:
 class Occurrence:
     """One due instant of one reminder, as a follow-up carries it.
 
-    `occurrence_at` is the latest instant at or before the decision, `missed_from` the earliest
-    one that it stands for as well (None when there was none), `next_at` the target after it
-    (None ends the reminder).
+    `occurrence_id` is its identity, the same however often it is pushed. `occurrence_at` is the
+    latest instant at or before the decision, `missed_from` the earliest one that it stands for
+    as well (None when there was none), `next_at` the target after it (None ends the reminder).
     """
 
+    occurrence_id: str
     reminder: Reminder
     occurrence_at: Instant
     next_at: Instant | None
