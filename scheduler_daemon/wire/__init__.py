@@ -1,0 +1,1 @@
+"""JSON-RPC over lines: bytes to messages and back. No sockets here, and nothing that waits."""

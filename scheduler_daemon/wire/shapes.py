@@ -1,0 +1,428 @@
+"""The shapes of the protocol, one TypedDict each: what `params` and results hold, by method.
+
+Only for type checkers and readers: the command line imports this module for types alone, since
+building the classes costs milliseconds. A member typed `NotRequired` is left out, never null.
+Instants are canonical: RFC 3339 UTC with three fractional digits, `2026-08-07T01:00:00.000Z`.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, NotRequired, TypedDict, TypeVar
+
+Kind = Literal["after", "at", "every", "daily", "weekly", "cron"]
+Why = Literal[
+    "target",
+    "paused",
+    "no_host",
+    "host_gone",
+    "busy",
+    "no_answer",
+    "refused",
+    "in_flight",
+    "behind",
+    "set_aside",
+    "receipt",
+    "ended",
+]
+
+
+class LocalInstant(TypedDict):
+    """A one-shot on a local clock: `date` YYYY-MM-DD, `time` HH:MM:SS[.f{1,3}], IANA zone."""
+
+    date: str
+    time: str
+    time_zone: str
+
+
+class DailyRule(TypedDict):
+    """Every local date; `time` HH:MM[:SS[.f{1,3}]]."""
+
+    time: str
+    time_zone: str
+
+
+class WeeklyRule(TypedDict):
+    """As daily, on `weekdays` only: Monday = 1 to Sunday = 7."""
+
+    time: str
+    time_zone: str
+    weekdays: list[int]
+
+
+class CronRule(TypedDict):
+    """Five cron fields on a local clock."""
+
+    expression: str
+    time_zone: str
+
+
+class Selector(TypedDict, total=False):
+    """When: exactly one of the six, as a member of `params` itself."""
+
+    after_seconds: int
+    """Once, this long from now, >= 1."""
+    at: str | LocalInstant
+    """Once, at an RFC 3339 instant with an offset, or at a time on a local clock."""
+    every_seconds: int
+    """Again and again at this fixed distance, >= 300."""
+    daily: DailyRule
+    weekly: WeeklyRule
+    cron: CronRule
+
+
+class WaitingFor(TypedDict):
+    """Why a reminder has not been sent.
+
+    `target`: not due yet. `no_host`: nobody takes the Session. `host_gone`: every host said that
+    it does not know the Session. `busy`, `no_answer`, `refused`: how the last attempt ended.
+    `in_flight`: sent and not answered yet. `behind`: an earlier one of its Session goes first.
+    `receipt`: admitted, the receipt is not on disk yet.
+    """
+
+    why: Why
+    attempts: NotRequired[int]
+    last_error: NotRequired[str]
+    next_try_at: NotRequired[str]
+    last_host_seen_at: NotRequired[str]
+
+
+class DispatchSummary(TypedDict):
+    """The receipt of one occurrence, without its words."""
+
+    followup_id: str
+    occurrence_id: str
+    reminder_id: str
+    session_id: str
+    occurrence_at: str
+    decided_at: str
+    admitted_at: str
+    host: str
+    message_id: NotRequired[str]
+    outcome: Literal["admitted", "skipped", "missed"]
+
+
+class Dispatch(DispatchSummary):
+    """The receipt of one occurrence with the words that were sent."""
+
+    title: NotRequired[str]
+    prompt: str
+
+
+class Reminder(TypedDict):
+    """One reminder as its owner sees it.
+
+    `rule` is the selector as it would be sent again. `scheduled_at` is the earliest occurrence
+    not yet dispatched, `scheduled_at_local` (RFC 9557) the same on the clock of its rule.
+    `revision` counts changes by callers; `reminder.update` wants the one last seen.
+    """
+
+    id: str
+    owner_uid: int
+    session_id: str
+    kind: Kind
+    rule: Selector
+    title: NotRequired[str]
+    prompt: str
+    context: NotRequired[dict[str, str]]
+    scheduled_at: str
+    scheduled_at_local: NotRequired[str]
+    rule_text: str
+    status: Literal["active", "ended"]
+    paused: bool
+    state: Literal["scheduled", "overdue", "paused", "ended"]
+    revision: int
+    created_at: str
+    ended_at: NotRequired[str]
+    ended_reason: NotRequired[str]
+    last_dispatch: NotRequired[DispatchSummary]
+    waiting_for: WaitingFor
+
+
+Item = TypeVar("Item")
+
+
+class Page(TypedDict, Generic[Item]):
+    """Part of a list. Only a missing `next_cursor` means the end, however few the items."""
+
+    items: list[Item]
+    next_cursor: NotRequired[str]
+
+
+class HelloParams(TypedDict):
+    """`hello`. `client` is a name for logs."""
+
+    protocol: NotRequired[int]
+    client: NotRequired[str]
+
+
+class Hello(TypedDict):
+    """Who answers, and what this peer may call; `zone_data` is the version of the zone data."""
+
+    protocol: int
+    server: str
+    zone_data: str
+    uid: int
+    admin: bool
+    methods: list[str]
+
+
+class CreateParams(Selector):
+    """`reminder.create`; exactly one member of Selector. `owner_uid` is for admins only."""
+
+    session_id: str
+    prompt: str
+    title: NotRequired[str]
+    context: NotRequired[dict[str, str]]
+    idempotency_key: NotRequired[str]
+    owner_uid: NotRequired[int]
+
+
+class Created(TypedDict):
+    """`created` is false when the idempotency key had been used: `reminder` is then the first.
+
+    Where that one has been deleted since, there is no `reminder` but its `id` and `deleted`.
+    """
+
+    reminder: NotRequired[Reminder]
+    created: bool
+    id: NotRequired[str]
+    deleted: NotRequired[bool]
+
+
+class GetParams(TypedDict):
+    """`reminder.get`; a `session_id` must match."""
+
+    id: str
+    session_id: NotRequired[str]
+    owner_uid: NotRequired[int | Literal["*"]]
+
+
+class Got(TypedDict):
+    """The answer of `reminder.get`."""
+
+    reminder: Reminder
+
+
+class ListParams(TypedDict, total=False):
+    """`reminder.list`. `limit` is 1 to 1000 (100); `status` is `active` and `order` `created`."""
+
+    session_id: str
+    status: Literal["active", "ended", "all"]
+    order: Literal["created", "target"]
+    limit: int
+    cursor: str
+    owner_uid: int | Literal["*"]
+
+
+class UpdateParams(Selector):
+    """`reminder.update`: any of the words, and at most one member of Selector."""
+
+    id: str
+    revision: int
+    session_id: NotRequired[str]
+    prompt: NotRequired[str]
+    title: NotRequired[str | None]
+    context: NotRequired[dict[str, str]]
+    owner_uid: NotRequired[int]
+
+
+class Updated(TypedDict):
+    """`updated` is false when nothing changed.
+
+    `dropped_occurrence` is the instant of the overdue occurrence that a new timing gave up.
+    """
+
+    reminder: Reminder
+    updated: bool
+    dropped_occurrence: NotRequired[str]
+
+
+class DeleteParams(TypedDict):
+    """`reminder.delete`; a `session_id` must match."""
+
+    id: str
+    session_id: NotRequired[str]
+    owner_uid: NotRequired[int]
+
+
+class Deleted(TypedDict):
+    """`deleted` is false when there was no such reminder."""
+
+    id: str
+    deleted: bool
+
+
+class PreviewParams(Selector):
+    """`reminder.preview`. `count` is 1 to 100 (5)."""
+
+    count: NotRequired[int]
+
+
+class PreviewItem(TypedDict):
+    """One coming instant, and the same on the clock of the rule where it has one (RFC 9557)."""
+
+    at: str
+    local: NotRequired[str]
+
+
+class Preview(TypedDict):
+    """The next instants of a rule that nobody has stored."""
+
+    items: list[PreviewItem]
+    rule_text: str
+
+
+class HistoryParams(TypedDict, total=False):
+    """`reminder.history`: `id` or `session_id` is needed. `limit` is 1 to 1000 (100)."""
+
+    id: str
+    session_id: str
+    limit: int
+    cursor: str
+    owner_uid: int | Literal["*"]
+
+
+class AttachParams(TypedDict):
+    """`host.attach`: `"*"` stands for every Session. `max_in_flight` >= 1 (16)."""
+
+    name: str
+    sessions: list[str] | Literal["*"]
+    max_in_flight: NotRequired[int]
+
+
+class DetachParams(TypedDict):
+    """`host.detach`."""
+
+    sessions: list[str] | Literal["*"]
+
+
+class Attached(TypedDict):
+    """What the connection is attached to now."""
+
+    sessions: list[str] | Literal["*"]
+
+
+class ReadyParams(TypedDict):
+    """`session.ready`, a notification of a host: the Session is free again."""
+
+    session_id: str
+
+
+class FollowupOccurrence(TypedDict):
+    """One due instant of one reminder.
+
+    `occurrence_id` is opaque and the same however often it is pushed. `missed_from` is the
+    earliest occurrence that this one stands for as well.
+    """
+
+    occurrence_id: str
+    reminder_id: str
+    occurrence_at: str
+    occurrence_local: NotRequired[str]
+    missed_from: NotRequired[str]
+    kind: Kind
+    rule_text: str
+    title: NotRequired[str]
+    prompt: str
+    context: NotRequired[dict[str, str]]
+
+
+class Followup(TypedDict):
+    """`session.followup`, a request of the daemon to a host: one message for one Session.
+
+    `text` is the message ready for the model; `occurrences` are the same facts for a host that
+    makes its own. `followup_id` is new at each push, `attempt` counts from 1. `batch` is true
+    for recurring reminders, of which all that are overdue come in one message.
+    """
+
+    followup_id: str
+    session_id: str
+    batch: bool
+    decided_at: str
+    attempt: int
+    text: str
+    occurrences: list[FollowupOccurrence]
+
+
+class AdmittedAnswer(TypedDict):
+    """The message stands durably in the Session's queue."""
+
+    status: Literal["admitted"]
+    message_id: NotRequired[str]
+
+
+class BusyAnswer(TypedDict):
+    """Not now; `retry_after_seconds` (1 to 300) replaces the daemon's own pause once."""
+
+    status: Literal["busy"]
+    retry_after_seconds: NotRequired[int]
+
+
+class GoneAnswer(TypedDict):
+    """This host does not know the Session."""
+
+    status: Literal["gone"]
+
+
+FollowupAnswer = AdmittedAnswer | BusyAnswer | GoneAnswer
+
+
+class Counts(TypedDict):
+    """Reminders of the caller's own; `no_host` are those overdue without a host."""
+
+    active: int
+    overdue: int
+    no_host: int
+    paused: int
+    ended: int
+    set_aside: int
+
+
+class HostStatus(TypedDict):
+    """One attached connection; `sessions` is `"*"` or how many Sessions it is attached to."""
+
+    name: str
+    sessions: int | Literal["*"]
+    in_flight: int
+    max_in_flight: int
+    attached_at: str
+
+
+class RetryStatus(TypedDict):
+    """One Session whose follow-up is tried again."""
+
+    session_id: str
+    why: Why
+    attempts: int
+    next_try_at: NotRequired[str]
+    last_error: NotRequired[str]
+
+
+class PersistenceFault(TypedDict):
+    """The last time that something could not be written; `code` is one of errors.py."""
+
+    at: str
+    code: str
+
+
+class Status(TypedDict):
+    """`daemon.status`. `database` is there for admins only; lists hold the first 100 each.
+
+    `next_wake_at` is left out when nothing is due ever, `last_scan_at` before the first look.
+    """
+
+    server: str
+    python: str
+    sqlite: str
+    protocol: int
+    schema: int
+    zone_data: str
+    clock: str
+    database: NotRequired[str]
+    started_at: str
+    last_scan_at: NotRequired[str]
+    next_wake_at: NotRequired[str]
+    counts: Counts
+    hosts: list[HostStatus]
+    retrying: list[RetryStatus]
+    last_persistence_error: NotRequired[PersistenceFault]
