@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 Instant: TypeAlias = dt.datetime
 
@@ -17,7 +17,7 @@ Instant: TypeAlias = dt.datetime
 class After:
     """One-shot, a delay after its creation or change of timing. `seconds` >= 1."""
 
-    kind: ClassVar[str] = "after"
+    kind: ClassVar[Literal["after"]] = "after"
     seconds: int
 
 
@@ -25,7 +25,7 @@ class After:
 class At:
     """One-shot at an instant; the offset or zone it was given in is not kept."""
 
-    kind: ClassVar[str] = "at"
+    kind: ClassVar[Literal["at"]] = "at"
     instant: Instant
 
 
@@ -36,7 +36,7 @@ class Every:
     The anchor is the creation or last change of timing; two rules with equal intervals are equal.
     """
 
-    kind: ClassVar[str] = "every"
+    kind: ClassVar[Literal["every"]] = "every"
     seconds: int
     anchor: Instant = field(compare=False)
 
@@ -45,7 +45,7 @@ class Every:
 class Daily:
     """Every local date of `time_zone` at the local `time` (whole milliseconds, no tzinfo)."""
 
-    kind: ClassVar[str] = "daily"
+    kind: ClassVar[Literal["daily"]] = "daily"
     time: dt.time
     time_zone: str
 
@@ -54,7 +54,7 @@ class Daily:
 class Weekly:
     """As daily, on local `weekdays` only: Monday = 1 to Sunday = 7, sorted, unique, not empty."""
 
-    kind: ClassVar[str] = "weekly"
+    kind: ClassVar[Literal["weekly"]] = "weekly"
     time: dt.time
     weekdays: tuple[int, ...]
     time_zone: str
@@ -64,7 +64,7 @@ class Weekly:
 class Cron:
     """Five cron fields in their canonical form, on the local clock of `time_zone`."""
 
-    kind: ClassVar[str] = "cron"
+    kind: ClassVar[Literal["cron"]] = "cron"
     expression: str
     time_zone: str
 

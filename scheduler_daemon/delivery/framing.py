@@ -10,10 +10,10 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from scheduler_daemon.model import FollowUp, Occurrence
 from scheduler_daemon.rules import describe, instant_text, local_text, zone_of
+from scheduler_daemon.wire.shapes import Followup, FollowupOccurrence
 
 _STORED = (
     "are the words stored then, by the person or by the model, not something the person has just"
@@ -73,7 +73,7 @@ def followup_text(followup: FollowUp) -> str:
     return "\n".join([*lines, "", end])
 
 
-def followup_params(followup: FollowUp, attempt: int) -> dict[str, Any]:
+def followup_params(followup: FollowUp, attempt: int) -> Followup:
     """The params of the request `session.followup`, optional members left out, never null.
 
     `attempt` counts the pushes of this message from 1, anew with the process.
@@ -93,7 +93,7 @@ def _values(occurrence: Occurrence, decided_at: dt.datetime) -> Iterator[tuple[s
     reminder = occurrence.reminder
     yield "reminder", reminder.id
     yield "due at", instant_text(occurrence.occurrence_at)
-    if zone := zone_of(reminder.rule):
+    if (zone := zone_of(reminder.rule)) is not None:
         yield "local time", local_text(occurrence.occurrence_at, zone)
     late = decided_at - occurrence.occurrence_at
     if late > LATE_AFTER:
@@ -106,21 +106,25 @@ def _values(occurrence: Occurrence, decided_at: dt.datetime) -> Iterator[tuple[s
     yield "prompt", reminder.prompt
 
 
-def _structured(occurrence: Occurrence) -> dict[str, Any]:
+def _structured(occurrence: Occurrence) -> FollowupOccurrence:
     reminder, zone = occurrence.reminder, zone_of(occurrence.reminder.rule)
-    members = {
+    members: FollowupOccurrence = {
         "occurrence_id": occurrence.occurrence_id,
         "reminder_id": reminder.id,
         "occurrence_at": instant_text(occurrence.occurrence_at),
-        "occurrence_local": local_text(occurrence.occurrence_at, zone) if zone else None,
-        "missed_from": instant_text(occurrence.missed_from) if occurrence.missed_from else None,
         "kind": reminder.rule.kind,
         "rule_text": describe(reminder.rule),
-        "title": reminder.title,
         "prompt": reminder.prompt,
-        "context": None if reminder.context is None else dict(reminder.context),
     }
-    return {name: value for name, value in members.items() if value is not None}
+    if zone is not None:
+        members["occurrence_local"] = local_text(occurrence.occurrence_at, zone)
+    if occurrence.missed_from is not None:
+        members["missed_from"] = instant_text(occurrence.missed_from)
+    if reminder.title is not None:
+        members["title"] = reminder.title
+    if reminder.context is not None:
+        members["context"] = dict(reminder.context)
+    return members
 
 
 def _in_words(span: dt.timedelta) -> str:
