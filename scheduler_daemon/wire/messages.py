@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages: lines to messages, and builders; their params are in shapes.py."""
+"""JSON-RPC 2.0 messages: lines to messages, and builders; params and results are in calls.py."""
 
 from __future__ import annotations
 
