@@ -1,0 +1,109 @@
+"""docs/protocol.md says what the code does: methods, members, codes, numbers, transcripts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
+
+import pytest
+
+from scheduler_daemon.errors import ERRORS
+from scheduler_daemon.wire import calls, frames, shapes
+from tests.support import protocol_page as page
+
+TEXT = page.PAGE.read_text(encoding="utf-8")
+SHAPES: dict[str, Any] = {
+    name: value
+    for module in (shapes, calls)
+    for name, value in vars(module).items()
+    if is_typeddict(value)
+}
+TABLES = dict(page.shape_tables(TEXT))
+SELECTOR_ROW = "a [selector](#selector)"
+IN_WORDS = {"DispatchSummary"}  # "dispatch without title and prompt"
+
+
+def members(shape: Any) -> dict[str, bool]:
+    """The members of a TypedDict, and whether each is always there.
+
+    `__required_keys__` alone does not see `NotRequired` under `from __future__ import annotations`.
+    """
+    hints = get_type_hints(shape, include_extras=True)
+    return {
+        name: name in shape.__required_keys__ and get_origin(hint) is not NotRequired
+        for name, hint in hints.items()
+    }
+
+
+def shown_members(table: list[list[str]]) -> dict[str, bool]:
+    """The members that a table names; `?` marks those that may be missing."""
+    shown: dict[str, bool] = {}
+    for first, *_ in table:
+        if first.startswith(SELECTOR_ROW):
+            shown |= members(shapes.Selector)
+        else:
+            (name,) = page.code_words(first)
+            shown[name.rstrip("?")] = not name.endswith("?")
+    return shown
+
+
+def closed_values(hint: Any) -> set[str]:
+    """The strings of every Literal in a type."""
+    if get_origin(hint) is Literal:
+        return set(get_args(hint))
+    return {value for part in get_args(hint) for value in closed_values(part)}
+
+
+def test_every_shape_of_the_wire_has_one_table_and_every_table_a_shape() -> None:
+    named = [name for name, _ in page.shape_tables(TEXT)]
+    assert sorted(named) == sorted(SHAPES.keys() - IN_WORDS)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_names_exactly_the_members_of_its_shape(name: str) -> None:
+    assert shown_members(TABLES[name]) == members(SHAPES[name])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_member_with_a_closed_set_of_values_shows_them_all(name: str) -> None:
+    hints = get_type_hints(SHAPES[name])
+    for first, *cells in TABLES[name]:
+        hint = hints.get(first.strip("`?"))
+        if hint is not None and hint is not shapes.Why:
+            assert closed_values(hint) <= {
+                word.strip('"') for word in page.code_words(" ".join(cells))
+            }
+
+
+def test_every_reason_to_wait_is_explained_and_no_other() -> None:
+    table = page.section(TEXT, "### waiting_for").split("| `why` | what it means |")[1]
+    words = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert words == list(get_args(shapes.Why))
+
+
+def test_the_table_of_codes_is_the_closed_set_in_its_order() -> None:
+    table = page.first_table(page.section(TEXT, "## Errors"))
+    assert [first.strip("`") for first, *_ in table] == list(ERRORS)
+
+
+def test_the_table_of_numbers_has_every_json_rpc_code() -> None:
+    numbers = re.findall(r"^\| (-\d+) \|", page.section(TEXT, "## Errors"), re.MULTILINE)
+    assert [int(number) for number in numbers] == [
+        frames.PARSE_ERROR,
+        frames.INVALID_REQUEST,
+        frames.METHOD_NOT_FOUND,
+        frames.INVALID_PARAMS,
+        frames.REFUSED,
+    ]
+
+
+def test_a_method_names_only_errors_that_exist() -> None:
+    named = re.findall(r"^Errors: (.+?)\.$", TEXT, re.MULTILINE | re.DOTALL)
+    words = {word for line in named for word in page.code_words(line)}
+    assert words - {"protocols"} <= {*ERRORS, "reminder.create"}
+
+
+def test_every_link_inside_the_page_leads_to_a_heading() -> None:
+    titles = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+    assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= anchors
