@@ -1,0 +1,77 @@
+"""Instants: their canonical UTC text, RFC 3339 input, and arithmetic that knows its range.
+
+An instant is a `datetime` in UTC with whole milliseconds, years 0001 to 9999. No zone is known here
+but UTC, and no rule.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from scheduler_daemon.errors import InvalidRule, TimeOutOfRange
+from scheduler_daemon.model import Instant
+from scheduler_daemon.rules.quoting import quoted
+
+MILLISECOND = dt.timedelta(milliseconds=1)
+
+# RFC 3339 as accepted here: upper-case T and Z, at most milliseconds, no leap second, no 24:00.
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,3})?")
+_OFFSET = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+_DATE_TIME = re.compile(f"{DATE.pattern}T{TIME.pattern}{_OFFSET}")
+
+_AT_FORM = (
+    'at is either text in the form "YYYY-MM-DDTHH:MM:SS" with up to three fractional digits and '
+    'then "Z" or an offset such as "+01:00" (never "-00:00"), or an object with exactly date, '
+    "time and time_zone"
+)
+
+
+def instant_text(instant: Instant) -> str:
+    """The canonical form: RFC 3339 in UTC with three fractional digits, `…T01:00:00.000Z`."""
+    return instant.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def parse_instant_text(text: str) -> Instant:
+    """The instant of a canonical text, as the database holds it; ValueError for any other form."""
+    instant = dt.datetime.fromisoformat(text)
+    if instant.tzinfo is not dt.UTC or instant_text(instant) != text:
+        raise ValueError("not a canonical instant")
+    return instant
+
+
+def parse_at(value: object) -> Instant:
+    """The instant of an `at` given as text (RFC 3339 with an offset).
+
+    Raises InvalidRule for another form or a date that does not exist, TimeOutOfRange where the
+    offset carries the instant out of years 0001 to 9999.
+    """
+    match = _DATE_TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[0].endswith("-00:00"):
+        raise InvalidRule(f"{_AT_FORM}; got {quoted(value)}.", field="at")
+    try:
+        return dt.datetime.fromisoformat(match[0]).astimezone(dt.UTC)
+    except ValueError:
+        raise InvalidRule(
+            f"The date of at does not exist; got {quoted(value)}. Give a day that the month has, "
+            "in years 0001 to 9999.",
+            field="at",
+        ) from None
+    except OverflowError:
+        raise out_of_range("at") from None
+
+
+def later(instant: Instant, by_milliseconds: int) -> Instant | None:
+    """The instant so many milliseconds later (earlier when negative), None outside the range."""
+    try:
+        return instant + dt.timedelta(milliseconds=by_milliseconds)
+    except OverflowError:
+        return None
+
+
+def out_of_range(field: str) -> TimeOutOfRange:
+    """The refusal of an instant that lies outside years 0001 to 9999."""
+    return TimeOutOfRange(
+        f"{field} leads outside the years 0001 to 9999 UTC; give a time inside them.", field=field
+    )

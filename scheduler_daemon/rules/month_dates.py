@@ -1,0 +1,77 @@
+"""The dates of a cron rule: which days of a month match, and jumps from month to month.
+
+Parsing is cron.py's. As in calendar.py a date is its proleptic Gregorian ordinal; the days of one
+month are an integer whose bit n stands for the day n + 1.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from calendar import isleap
+from collections.abc import Iterator
+
+from scheduler_daemon.rules.calendar import LAST_DATE
+from scheduler_daemon.rules.cron import LONGEST_MONTHS, CronFields, values
+
+_THIRTY_ONE_DAYS = (1 << 31) - 1
+_FIVE_WEEKS = sum(1 << 7 * week for week in range(5))
+
+
+class MonthDates:
+    """The dates of an expression; a month without a match costs one step."""
+
+    def __init__(self, fields: CronFields) -> None:
+        self._months = values(fields.months)
+        self._by_first_weekday = [_month_pattern(fields, weekday) for weekday in range(7)]
+
+    def on_or_after(self, date: int) -> int | None:
+        """The first matching date from `date` on, None past year 9999."""
+        if date > LAST_DATE:
+            return None
+        day = dt.date.fromordinal(date)
+        for year, month in self._months_from(day.year, day.month):
+            first, days = self._matching(year, month)
+            days &= -1 << max(date - first, 0)
+            if days:
+                return first + (days & -days).bit_length() - 1
+        return None
+
+    def on_or_before(self, date: int) -> int | None:
+        """The last matching date up to `date`, None before year 1."""
+        if date < 1:
+            return None
+        day = dt.date.fromordinal(date)
+        for year, month in self._months_back_from(day.year, day.month):
+            first, days = self._matching(year, month)
+            days &= (2 << min(date - first, 30)) - 1
+            if days:
+                return first + days.bit_length() - 1
+        return None
+
+    def _months_from(self, year: int, month: int) -> Iterator[tuple[int, int]]:
+        yield from ((year, later) for later in self._months if later >= month)
+        for later_year in range(year + 1, dt.MAXYEAR + 1):
+            for any_month in self._months:
+                yield later_year, any_month
+
+    def _months_back_from(self, year: int, month: int) -> Iterator[tuple[int, int]]:
+        yield from ((year, earlier) for earlier in reversed(self._months) if earlier <= month)
+        for earlier_year in range(year - 1, 0, -1):
+            for any_month in reversed(self._months):
+                yield earlier_year, any_month
+
+    def _matching(self, year: int, month: int) -> tuple[int, int]:
+        """The ordinal of the first of the month, and its matching days."""
+        first = dt.date(year, month, 1).toordinal()
+        length = 28 if month == 2 and not isleap(year) else LONGEST_MONTHS[month]
+        return first, self._by_first_weekday[first % 7] & (1 << length) - 1
+
+
+def _month_pattern(fields: CronFields, first_weekday: int) -> int:
+    """The matching days of a month that begins on this weekday (0 is Sunday)."""
+    month_days = fields.month_days >> 1
+    two_weeks = fields.weekdays | fields.weekdays << 7
+    weekdays = ((two_weeks >> first_weekday) & 127) * _FIVE_WEEKS & _THIRTY_ONE_DAYS
+    if fields.month_day_star or fields.weekday_star:
+        return month_days & weekdays
+    return month_days | weekdays
