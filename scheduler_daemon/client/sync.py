@@ -1,0 +1,285 @@
+"""The client for plain programs: one call at a time over a plain socket, no event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from scheduler_daemon.client.connection import Connection
+from scheduler_daemon.client.finding import DaemonUnreachable, SocketPath, connect
+from scheduler_daemon.client.params import FULL, TIMEOUT, check_timeout, given
+from scheduler_daemon.wire.messages import PROTOCOL, Error, error_from
+
+if TYPE_CHECKING:
+    from types import EllipsisType, TracebackType
+    from typing import Literal, Self
+
+    from scheduler_daemon.wire import calls, shapes
+
+
+class Client:
+    """A connection to the daemon, opened by the first call and opened anew after it was lost.
+
+    `socket` is the path of the daemon's socket; None looks in the usual places. `timeout` is how
+    many seconds of the daemon's silence a call bears before it raises NoAnswer, None for ever.
+
+    Every call raises the SchedulerError subclass of the daemon's refusal, DaemonUnreachable when
+    nobody is there (nothing happened), or its subclass ConnectionLost when the connection ended
+    before the answer (unknown what happened). Results are those of the protocol, unchanged. Not
+    for use by several threads at once.
+
+    `owner_uid` is for root and the daemon's own user: whose reminders are meant, `"*"` for
+    everybody's where a call only reads.
+    """
+
+    def __init__(
+        self, socket: SocketPath | None = None, *, timeout: float | None = TIMEOUT
+    ) -> None:
+        self._where = socket
+        self._timeout = check_timeout(timeout)
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection. A later call opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def call(self, method: str, params: Mapping[str, object] | None = None) -> Any:
+        """Call any method of the protocol and return its result."""
+        answer = self._connected().call(method, params or {})
+        if isinstance(answer, Error):
+            raise error_from(answer.error)
+        return answer.value
+
+    def _connected(self) -> Connection:
+        if self._connection is not None and self._connection.ended():
+            self.close()
+        if self._connection is None:
+            try:
+                self._connection = Connection(connect(self._where, self._timeout))
+            except BlockingIOError:
+                raise DaemonUnreachable(FULL) from None
+        return self._connection
+
+    def hello(self, client: str | None = None) -> calls.Hello:
+        """Who answers and what this user may call. `client` is a name for the daemon's log."""
+        return cast("calls.Hello", self.call("hello", given(protocol=PROTOCOL, client=client)))
+
+    def create(
+        self,
+        session_id: str,
+        prompt: str,
+        *,
+        after_seconds: int | None = None,
+        at: str | shapes.LocalInstant | None = None,
+        every_seconds: int | None = None,
+        daily: shapes.DailyRule | None = None,
+        weekly: shapes.WeeklyRule | None = None,
+        cron: shapes.CronRule | None = None,
+        title: str | None = None,
+        context: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        owner_uid: int | None = None,
+    ) -> calls.Created:
+        """Make a reminder that brings `prompt` back into the Session when it is due.
+
+        Exactly one of the six selectors says when (shapes.Selector). `context` is kept and
+        handed back with each occurrence. Repeating a call with the same `idempotency_key` in
+        the same Session gives the reminder that was made first.
+        """
+        members = given(
+            session_id=session_id,
+            prompt=prompt,
+            after_seconds=after_seconds,
+            at=at,
+            every_seconds=every_seconds,
+            daily=daily,
+            weekly=weekly,
+            cron=cron,
+            title=title,
+            context=context,
+            idempotency_key=idempotency_key,
+            owner_uid=owner_uid,
+        )
+        return cast("calls.Created", self.call("reminder.create", members))
+
+    def get(
+        self,
+        reminder_id: str,
+        *,
+        session_id: str | None = None,
+        owner_uid: int | Literal["*"] | None = None,
+    ) -> calls.Got:
+        """One reminder; a `session_id` must be its own. Raises ReminderNotFound."""
+        members = given(id=reminder_id, session_id=session_id, owner_uid=owner_uid)
+        return cast("calls.Got", self.call("reminder.get", members))
+
+    def list(
+        self,
+        session_id: str | None = None,
+        *,
+        status: Literal["active", "ended", "all"] | None = None,
+        order: Literal["created", "target"] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        owner_uid: int | Literal["*"] | None = None,
+    ) -> shapes.Page[shapes.Reminder]:
+        """One page of reminders: active ones in the order they were made, unless said otherwise.
+
+        `limit` is 1 to 1000 (100); a page may hold fewer though more follow: only a missing
+        `next_cursor` means the end. `cursor` is good for the same filters only.
+        """
+        members = given(
+            session_id=session_id,
+            status=status,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+            owner_uid=owner_uid,
+        )
+        return cast("shapes.Page[shapes.Reminder]", self.call("reminder.list", members))
+
+    def reminders(
+        self,
+        session_id: str | None = None,
+        *,
+        status: Literal["active", "ended", "all"] | None = None,
+        order: Literal["created", "target"] | None = None,
+        owner_uid: int | Literal["*"] | None = None,
+    ) -> Iterator[shapes.Reminder]:
+        """Every reminder of `list`, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self.list(
+                session_id, status=status, order=order, cursor=cursor, owner_uid=owner_uid
+            )
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def update(
+        self,
+        reminder_id: str,
+        revision: int,
+        *,
+        prompt: str | None = None,
+        title: str | EllipsisType | None = ...,
+        context: Mapping[str, str] | None = None,
+        after_seconds: int | None = None,
+        at: str | shapes.LocalInstant | None = None,
+        every_seconds: int | None = None,
+        daily: shapes.DailyRule | None = None,
+        weekly: shapes.WeeklyRule | None = None,
+        cron: shapes.CronRule | None = None,
+        session_id: str | None = None,
+        owner_uid: int | None = None,
+    ) -> calls.Updated:
+        """Change words or timing of a reminder; what is not given stays as it is.
+
+        `revision` is the one last seen: ReminderConflict is raised, with the current reminder in
+        `data`, when somebody changed it since. `title` None clears it, `...` leaves it.
+        """
+        members = given(
+            id=reminder_id,
+            revision=revision,
+            prompt=prompt,
+            context=context,
+            after_seconds=after_seconds,
+            at=at,
+            every_seconds=every_seconds,
+            daily=daily,
+            weekly=weekly,
+            cron=cron,
+            session_id=session_id,
+            owner_uid=owner_uid,
+        )
+        if title is not ...:
+            members["title"] = title
+        return cast("calls.Updated", self.call("reminder.update", members))
+
+    def delete(
+        self, reminder_id: str, *, session_id: str | None = None, owner_uid: int | None = None
+    ) -> calls.Deleted:
+        """Delete a reminder; `deleted` is false when there was none."""
+        members = given(id=reminder_id, session_id=session_id, owner_uid=owner_uid)
+        return cast("calls.Deleted", self.call("reminder.delete", members))
+
+    def preview(
+        self,
+        *,
+        count: int | None = None,
+        after_seconds: int | None = None,
+        at: str | shapes.LocalInstant | None = None,
+        every_seconds: int | None = None,
+        daily: shapes.DailyRule | None = None,
+        weekly: shapes.WeeklyRule | None = None,
+        cron: shapes.CronRule | None = None,
+    ) -> calls.Preview:
+        """The next `count` (5, at most 100) instants of a rule. Nothing is made."""
+        members = given(
+            count=count,
+            after_seconds=after_seconds,
+            at=at,
+            every_seconds=every_seconds,
+            daily=daily,
+            weekly=weekly,
+            cron=cron,
+        )
+        return cast("calls.Preview", self.call("reminder.preview", members))
+
+    def history(
+        self,
+        reminder_id: str | None = None,
+        *,
+        session_id: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        owner_uid: int | Literal["*"] | None = None,
+    ) -> shapes.Page[shapes.Dispatch]:
+        """One page of receipts of a reminder or of a whole Session, newest first.
+
+        Those of deleted reminders are found by Session. Pages are as those of `list`.
+        """
+        members = given(
+            id=reminder_id,
+            session_id=session_id,
+            limit=limit,
+            cursor=cursor,
+            owner_uid=owner_uid,
+        )
+        return cast("shapes.Page[shapes.Dispatch]", self.call("reminder.history", members))
+
+    def dispatches(
+        self,
+        reminder_id: str | None = None,
+        *,
+        session_id: str | None = None,
+        owner_uid: int | Literal["*"] | None = None,
+    ) -> Iterator[shapes.Dispatch]:
+        """Every receipt of `history`, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self.history(
+                reminder_id, session_id=session_id, cursor=cursor, owner_uid=owner_uid
+            )
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def status(self) -> shapes.Status:
+        """How the daemon is: versions, counts of this user's reminders, what is being retried."""
+        return cast("shapes.Status", self.call("daemon.status"))
