@@ -8,7 +8,10 @@ from typing import Any, Literal, NotRequired, get_args, get_origin, get_type_hin
 import pytest
 
 from scheduler_daemon.errors import ERRORS
-from scheduler_daemon.wire import calls, frames, shapes
+from scheduler_daemon.server.methods import METHODS
+from scheduler_daemon.settings import MIB, Settings
+from scheduler_daemon.wire import calls, frames, params, shapes
+from tests.protocol_transcripts import SCENES, record
 from tests.support import protocol_page as page
 
 TEXT = page.PAGE.read_text(encoding="utf-8")
@@ -19,6 +22,11 @@ SHAPES: dict[str, Any] = {
     if is_typeddict(value)
 }
 TABLES = dict(page.shape_tables(TEXT))
+METHOD_TEXT = page.section(TEXT, "## Methods")
+MODELS = {name: method.params for name, method in METHODS.items()} | {
+    "session.ready": params.Ready  # a notification: in no table of requests
+}
+FROM_THE_DAEMON = "session.followup"
 SELECTOR_ROW = "a [selector](#selector)"
 IN_WORDS = {"DispatchSummary"}  # "dispatch without title and prompt"
 
@@ -107,3 +115,70 @@ def test_every_link_inside_the_page_leads_to_a_heading() -> None:
     titles = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
     assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= anchors
+
+
+def params_table(method: str) -> list[list[str]]:
+    """The table of a method's params; empty for a method that has none."""
+    tables = page.shape_tables(page.section(METHOD_TEXT, f"### {method}"))
+    return next((table for name, table in tables if name.endswith("Params")), [])
+
+
+def test_the_page_has_a_row_and_a_section_for_every_method_and_no_other() -> None:
+    table = page.first_table(METHOD_TEXT)
+    listed = [page.code_words(first)[0] for first, *_ in table]
+    assert listed == [*MODELS, FROM_THE_DAEMON]
+    assert page.headings(METHOD_TEXT, "###") == listed
+
+
+@pytest.mark.parametrize("method", [*MODELS, FROM_THE_DAEMON])
+def test_every_method_has_a_transcript_of_itself(method: str) -> None:
+    """Under its own heading, and the method is really called in it."""
+    body = page.transcripts(page.section(METHOD_TEXT, f"### {method}"))[method]
+    assert f'"method": "{method}"' in body
+
+
+@pytest.mark.parametrize("method", MODELS)
+def test_a_method_takes_exactly_the_params_of_its_table(method: str) -> None:
+    shown = shown_members(params_table(method))
+    fields = MODELS[method].model_fields
+    assert shown.keys() == fields.keys()
+    needed = {name for name, field in fields.items() if field.is_required()}
+    # A missing prompt has a code of its own, so the model lets it pass.
+    assert {name for name, always in shown.items() if always} - {"prompt"} == needed - {"prompt"}
+
+
+@pytest.mark.parametrize("method", MODELS)
+def test_ranges_and_defaults_of_params_are_those_of_the_code(method: str) -> None:
+    schema = MODELS[method].model_json_schema().get("properties", {})
+    for first, *cells in params_table(method):
+        field, text = schema.get(first.strip("`?"), {}), " ".join(cells)
+        if cells[0].startswith("uid"):
+            continue
+        low, high, default = (field.get(key) for key in ("minimum", "maximum", "default"))
+        if high is not None:
+            assert f"{low} to {high}" in cells[0]
+        elif low is not None:
+            assert f"at least {low}" in cells[0]
+        if default:
+            assert f"{default} by default" in text or f"`{default}` (the default" in text
+
+
+def test_the_defaults_of_settings_that_the_page_names_are_those_of_the_code() -> None:
+    named = re.findall(r"`([a-z_]+)`,? \(([\d,]+)( MiB)?", TEXT)
+    checked = set()
+    for name, number, unit in named:
+        if name in Settings.model_fields:
+            value = int(number.replace(",", "")) * (MIB if unit else 1)
+            assert value == Settings.model_fields[name].default, name
+            checked.add(name)
+    assert len(checked) >= 8
+
+
+def test_every_transcript_has_a_scene_and_every_scene_its_place() -> None:
+    assert page.transcripts(TEXT).keys() == SCENES.keys()
+
+
+@pytest.mark.parametrize("name", SCENES)
+async def test_a_new_recording_gives_the_transcript_on_the_page(name: str) -> None:
+    """When it does not: `python -m tests.protocol_transcripts`, and look at the difference."""
+    assert await record(name) == page.transcripts(TEXT)[name]

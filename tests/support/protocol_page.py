@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
-_TRANSCRIPT = re.compile(r"(<!-- transcript: (.+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+_TRANSCRIPT = re.compile(
+    r"(^<!-- transcript: ([^\n]+) -->\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE
+)
 _SHAPE = re.compile(r"<!-- shape: (\w+) -->\n((?:\|.*\n)+)")
 _CODE = re.compile(r"`([^`]+)`")
 
