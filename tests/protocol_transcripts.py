@@ -1,4 +1,4 @@
-"""Records the transcripts of docs/protocol.md; `python -m tests.protocol_transcripts` rewrites them.
+"""Records the transcripts of docs/protocol.md anew: `python -m tests.protocol_transcripts`.
 
 Each scene has a daemon of its own (real store, real socket, a clock that stands still unless the
 scene turns it), so that no scene renumbers another.
