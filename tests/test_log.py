@@ -309,8 +309,9 @@ class TestFaultyStream:
 
     @pytest.mark.parametrize("blocking", [True, False])
     def test_a_pipe_that_nobody_reads_stops_nobody_and_tells_later_what_was_lost(
-        self, pipe: tuple[int, TextIO], blocking: bool
+        self, pipe: tuple[int, TextIO], blocking: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(log, "PATIENCE_MS", 1)
         reader, stream = pipe
         os.set_blocking(stream.fileno(), blocking)
         configure("info", "json", stream)
@@ -330,8 +331,9 @@ class TestFaultyStream:
         assert "log_lines_dropped lines=5" in log._dropped_line(5, log.TextRenderer(colours=False))
 
     def test_a_line_that_was_broken_off_is_ended_before_the_next(
-        self, pipe: tuple[int, TextIO]
+        self, pipe: tuple[int, TextIO], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(log, "PATIENCE_MS", 1)
         reader, stream = pipe
         writer = LineWriter(stream, "dropped {}".format)
         writer.msg("x" * 100_000)
@@ -342,7 +344,10 @@ class TestFaultyStream:
         writer.msg("whole")
         assert drain(reader) == "\ndropped 2\nwhole\n"
 
-    def test_a_long_line_is_whole_for_a_reader_that_reads(self, pipe: tuple[int, TextIO]) -> None:
+    def test_a_long_line_is_whole_for_a_reader_that_reads(
+        self, pipe: tuple[int, TextIO], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(log, "PATIENCE_MS", 10_000)  # a busy machine is no fault
         reader, stream = pipe
         got: list[str] = []
 
