@@ -110,6 +110,12 @@ def test_a_request_needs_a_method_that_is_a_string(method: str) -> None:
     assert (refusal.rpc_code, refusal.request_id) == (INVALID_REQUEST, 3)
 
 
+def test_messages_are_equal_by_kind_and_members_and_show_them() -> None:
+    assert Request(1, "hello", {}) != Request(2, "hello", {})
+    assert Result(1, None) != Error(1, None)
+    assert repr(Result("a", {})) == "Result('a', {})"
+
+
 def test_an_answer_is_a_result_or_an_error() -> None:
     assert parse(encode(messages.result(3, {"a": None}))) == Result(3, {"a": None})
     assert parse(b'{"jsonrpc":"2.0","id":"x","result":null}') == Result("x", None)
