@@ -29,10 +29,11 @@ RequestId: TypeAlias = str | int
 class _Message:
     """Equal by members. Named tuples would do, but building them costs a command line 3 ms."""
 
-    __slots__: tuple[str, ...] = ()
+    __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
 
     def _members(self) -> list[object]:
-        return [getattr(self, name) for name in self.__slots__]
+        return [getattr(self, name) for name in self.__match_args__]
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._members() == other._members()
@@ -45,6 +46,7 @@ class Request(_Message):
     """Wants exactly one answer, with the same id."""
 
     __slots__ = ("id", "method", "params")
+    __match_args__ = ("id", "method", "params")
 
     def __init__(self, request_id: RequestId, method: str, params: dict[str, object]) -> None:
         self.id = request_id
@@ -56,6 +58,7 @@ class Notification(_Message):
     """Has no id and gets no answer."""
 
     __slots__ = ("method", "params")
+    __match_args__ = ("method", "params")
 
     def __init__(self, method: str, params: dict[str, object]) -> None:
         self.method = method
@@ -66,6 +69,7 @@ class Result(_Message):
     """The answer to the request `id`; `value` is whatever came, not looked at."""
 
     __slots__ = ("id", "value")
+    __match_args__ = ("id", "value")
 
     def __init__(self, request_id: RequestId, value: object) -> None:
         self.id = request_id
@@ -79,6 +83,7 @@ class Error(_Message):
     """
 
     __slots__ = ("error", "id")
+    __match_args__ = ("id", "error")
 
     def __init__(self, request_id: RequestId | None, error: object) -> None:
         self.id = request_id
