@@ -1,0 +1,1 @@
+"""`schedctl`, the command line of a client: what a person types, and what a person reads."""

@@ -1,0 +1,10 @@
+"""Runs schedctl as `python -m scheduler_daemon.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from scheduler_daemon.cli.main import run
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,165 @@
+"""`schedctl`: finds the verb, runs it, and turns whatever ends it into one line and a status.
+
+The verbs are modules of their own, imported when they are wanted, so that `schedctl list` does
+not pay for `schedctl host`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from scheduler_daemon import __version__
+from scheduler_daemon.cli import exits, output
+from scheduler_daemon.cli.exits import FailedError, MisuseError
+from scheduler_daemon.cli.parser import Parser
+from scheduler_daemon.client.finding import DaemonUnreachable
+from scheduler_daemon.errors import SchedulerError
+
+VERBS = {
+    "create": "make a reminder for a Session",
+    "list": "show reminders, one a line",
+    "show": "show one reminder, and why it has not come yet",
+    "update": "change the words or the time of a reminder",
+    "delete": "delete a reminder",
+    "history": "show what was delivered, newest first",
+    "preview": "show when a rule would come, without storing anything",
+    "status": "show how the daemon is",
+    "host": "be an agent host for trying out: print what is delivered",
+    "demo": "see the whole promise in under a minute, kill -9 included",
+    "rpc": "call any method of the protocol",
+}
+
+_HELP = """usage: schedctl VERB ...
+
+Durable reminders for agents: made in a conversation, delivered back into it.
+
+{verbs}
+
+examples:
+  schedctl create --session s1 --after 20m "Check the build"
+  schedctl create --session s1 --weekly mon-fri@09:00 --tz Europe/Berlin "Read the mail"
+  schedctl show r7
+
+`schedctl VERB --help` says more. Every verb takes --json and --socket PATH.
+Exit status: 0 done, 1 failed, 2 misused, 3 daemon not reachable, 4 no such reminder,
+5 refused by a rule, a limit or for lack of permission, 6 bad configuration.
+"""
+
+_WITH_VALUE = ("--socket", "--owner")
+
+
+class Verb(Protocol):
+    """What a module of verbs/ has."""
+
+    USAGE: str
+    EXAMPLES: str
+
+    def options(self, parser: Parser) -> None:
+        """Add what the verb takes."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; return the exit status."""
+
+
+def run() -> int:
+    """The console script: the exit status for `sys.argv`. Ends quietly on ctrl-C and SIGPIPE."""
+    output.use_utf8()
+    try:
+        status = main(sys.argv[1:])
+        print(end="", flush=True)
+    except KeyboardInterrupt:
+        status = exits.INTERRUPTED
+    except BrokenPipeError:
+        status = exits.BROKEN_PIPE
+    except OSError as error:
+        output.note(f"cannot write the output: {error.strerror}")
+        status = exits.FAILED
+    else:
+        return status
+    output.abandon_stdout()
+    return status
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one command line; everything that a person should read about a failure is on stderr."""
+    verb = ""
+    try:
+        verb, rest = _split([_utf8(word) for word in words])
+        return _call(verb, rest) if verb else _top(rest)
+    except MisuseError as error:
+        how = f"schedctl {verb} --help" if verb in VERBS else "schedctl --help"
+        return _fail(f"{error}; see `{how}`", exits.MISUSED)
+    except FailedError as error:
+        return _fail(str(error), exits.FAILED)
+    except DaemonUnreachable as error:
+        return _fail(str(error), exits.UNREACHABLE)
+    except SchedulerError as error:
+        return _fail(exits.explain(error), exits.status_of(error))
+
+
+def _fail(message: str, status: int) -> int:
+    print(end="", flush=True)  # what was shown before comes before
+    output.note(message)
+    return status
+
+
+def _utf8(word: str) -> str:
+    """The argument as it was typed, whatever the locale took it for. Raises MisuseError."""
+    try:
+        return os.fsencode(word).decode("utf-8")
+    except UnicodeError:
+        raise MisuseError(f"arguments are UTF-8, and {word!r} is not") from None
+
+
+def _split(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The verb ("" for none) and everything else; options may stand before it."""
+    skip = False
+    for index, word in enumerate(words):
+        if not skip and not word.startswith("-"):
+            return word, [*words[:index], *words[index + 1 :]]
+        skip = not skip and word in _WITH_VALUE
+    return "", list(words)
+
+
+def _top(words: Sequence[str]) -> int:
+    if "--version" in words:
+        output.say(f"schedctl {__version__}")
+        return exits.DONE
+    if {"-h", "--help"} & set(words):
+        verbs = "\n".join(f"  {verb:<9} {summary}" for verb, summary in VERBS.items())
+        print(_HELP.format(verbs=verbs), end="")
+        return exits.DONE
+    raise MisuseError(f"a verb is missing: {', '.join(VERBS)}")
+
+
+def _call(verb: str, words: Sequence[str]) -> int:
+    if verb == "help":
+        return _call(words[0], ["--help"]) if words else _top(["--help"])
+    if verb not in VERBS:
+        raise MisuseError(f"there is no verb {verb!r}{_nearest(verb)}")
+    module, parser = load(verb)
+    try:
+        args = parser.parse_args(words)
+    except SystemExit:  # --help has been printed
+        return exits.DONE
+    return module.run(args)
+
+
+def load(verb: str) -> tuple[Verb, Parser]:
+    """The module of a verb, and a parser of what it takes."""
+    module = cast("Verb", import_module(f"scheduler_daemon.cli.verbs.{verb}"))
+    parser = Parser(verb, module.USAGE, VERBS[verb], module.EXAMPLES)
+    module.options(parser)
+    return module, parser
+
+
+def _nearest(verb: str) -> str:
+    from difflib import get_close_matches  # only for a mistake
+
+    near = get_close_matches(verb, VERBS, n=1)
+    return f"; did you mean `{near[0]}`?" if near else f": {', '.join(VERBS)}"

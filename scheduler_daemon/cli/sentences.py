@@ -1,0 +1,115 @@
+"""What is said about one reminder: when it comes, why it has not, who took it. Pure.
+
+Everything that came from outside is made safe here; what comes out may be printed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from scheduler_daemon.cli import times
+from scheduler_daemon.cli.output import safe
+
+if TYPE_CHECKING:  # the classes cost milliseconds to build, and only a type checker reads them
+    from scheduler_daemon.wire.shapes import DispatchSummary, Reminder, WaitingFor
+
+RECURRING = ("every", "daily", "weekly", "cron")
+
+_ENDED = {
+    "delivered": "it was delivered",
+    "until": "its last day has passed",
+    "count": "it came as often as it was meant to",
+    "range": "there is no later time in the calendar",
+    "missed": "its time passed without a host",
+}
+
+
+def coming(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
+    """`r7 will come in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)`.
+
+    On the clock of its rule, else on the machine's, which is called `zone`. A recurring one says
+    its rule as well.
+    """
+    who = safe(reminder["id"])
+    if reminder["state"] == "ended":
+        return f"{who} has ended"
+    if reminder["state"] == "paused":
+        return f"{who} is paused"
+    at = times.moment(reminder["scheduled_at"], reminder.get("scheduled_at_local"), zone)
+    words = times.in_words(at, now)
+    tense = "will come" if at.local > now else "was due"
+    again = f", and then {reminder['rule_text']}" if reminder["kind"] in RECURRING else ""
+    return safe(f"{who} {tense} {words}{again}")
+
+
+def why(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
+    """One sentence on why it has not come yet, from `waiting_for`."""
+    waiting = reminder["waiting_for"]
+    at = times.moment(reminder["scheduled_at"], reminder.get("scheduled_at_local"), zone)
+    if waiting["why"] == "target":
+        return safe(f"Its time has not come: {times.in_words(at, now)}.")
+    if waiting["why"] == "ended":
+        return safe(_ended(reminder, now, zone))
+    if waiting["why"] == "paused":
+        return "It is paused, and will not come before it is resumed."
+    overdue = times.span(max((now - at.local).total_seconds(), 0))
+    reason = _reason(waiting, reminder["session_id"])
+    return safe(f"It has been due for {overdue}: {reason}{_attempts(waiting, now)}.")
+
+
+def _ended(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
+    reason = reminder.get("ended_reason", "")
+    text = f"It will not come again: {_ENDED.get(reason, reason or 'it has ended')}"
+    ended_at = reminder.get("ended_at")
+    if ended_at is None:
+        return f"{text}."
+    at = times.moment(ended_at, None, zone)
+    return f"{text}, {times.relative(at.local, now)} ({times.clock(at)})."
+
+
+def _reason(waiting: WaitingFor, session: str) -> str:
+    reasons = {
+        "no_host": f"no host is connected for Session {session!r} (`schedctl status` shows the "
+        "hosts; perhaps the Session has another name there)",
+        "host_gone": f"every host says that it does not know Session {session!r}",
+        "busy": "its host says that the Session is busy",
+        "no_answer": "its host did not answer",
+        "refused": "its host answered with an error",
+        "in_flight": "it has been sent, and its host has not answered yet",
+        "behind": "an earlier one of its Session goes first",
+        "set_aside": "its record cannot be read and was set aside",
+        "receipt": "its host has it, and only the receipt is still to be written",
+    }
+    return reasons.get(waiting["why"], f"it waits ({waiting['why']})")
+
+
+def _attempts(waiting: WaitingFor, now: dt.datetime) -> str:
+    """What was tried and what comes next, as the rest of a sentence; may be empty."""
+    parts = []
+    if (attempts := waiting.get("attempts")) is not None:
+        parts.append(f"tried {attempts} time{'' if attempts == 1 else 's'}")
+    if (next_try_at := waiting.get("next_try_at")) is not None:
+        parts.append(f"again {_relative(next_try_at, now)}")
+    if (seen := waiting.get("last_host_seen_at")) is not None:
+        parts.append(f"a host was last seen {_relative(seen, now)}")
+    error = f": {waiting['last_error']!r}" if "last_error" in waiting else ""
+    return error + "".join(f", {part}" for part in parts)
+
+
+def _relative(text: str, now: dt.datetime) -> str:
+    return times.relative(times.instant(text), now)
+
+
+def taken(dispatch: DispatchSummary, now: dt.datetime, zone: str | None) -> str:
+    """One sentence on its newest receipt: which host took it and when."""
+    at = times.moment(dispatch["admitted_at"], None, zone)
+    due = times.moment(dispatch["occurrence_at"], None, zone)
+    when = f"{times.relative(at.local, now)} ({times.clock(at)})"
+    if dispatch["outcome"] != "admitted":
+        return safe(f"The time {times.clock(due)} was {dispatch['outcome']}, {when}.")
+    late = (at.local - due.local).total_seconds()
+    how_late = f", {times.span(late)} after its time" if late >= 1 else ""
+    message = dispatch.get("message_id")
+    as_message = f" as message {message!r}" if message is not None else ""
+    return safe(f"Host {dispatch['host']!r} took it{as_message} {when}{how_late}.")

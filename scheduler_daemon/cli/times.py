@@ -1,0 +1,104 @@
+"""How an instant is shown to a person: relative to now, and on a clock with its zone named. Pure.
+
+Instants come as the texts of the wire. Words are English whatever the locale; the only thing that
+is read from the machine is its zone, for instants that bring none.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import NamedTuple
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 365 * 86_400
+_UNITS = ((_YEAR, "year"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
+
+
+class Moment(NamedTuple):
+    """An instant on one clock: aware, with that clock's offset, and the name of its zone."""
+
+    local: dt.datetime
+    zone: str
+
+
+def instant(text: str) -> dt.datetime:
+    """The instant of a canonical text of the wire. Raises ValueError."""
+    return dt.datetime.fromisoformat(text)
+
+
+def moment(utc: str, local: str | None, zone_name: str | None) -> Moment:
+    """The instant `utc` on the clock of `local` (RFC 9557) where given, else on the machine's.
+
+    `zone_name` is how the machine's zone is called; None takes what the C library calls it.
+    """
+    if local is not None:
+        text, _, zone = local.partition("[")
+        return Moment(dt.datetime.fromisoformat(text), zone.rstrip("]"))
+    at = instant(utc)
+    try:
+        here = at.astimezone()
+    except (OverflowError, ValueError, OSError):  # the first and last days of the calendar
+        return Moment(at, "UTC")
+    return Moment(here, zone_name or here.tzname() or "local time")
+
+
+def clock(at: Moment) -> str:
+    """`2026-12-24 14:20:00 Europe/Berlin`, milliseconds only where there are some."""
+    return f"{at.local.date()} {_time(at.local, seconds=True)} {at.zone}"
+
+
+def span(seconds: float) -> str:
+    """A length of time in words, its two largest units: `1 hour 30 minutes`; seconds >= 0."""
+    unit = 1 if seconds < 10 * _MINUTE else _MINUTE if seconds < _DAY else _HOUR
+    rest = round(seconds / unit) * unit
+    parts = []
+    for size, name in _UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {name}{'' if count == 1 else 's'}")
+        elif parts:
+            break  # "1 day 5 seconds" would claim a precision that the words do not have
+    return " ".join(parts[:2]) or "0 seconds"
+
+
+def relative(at: dt.datetime, now: dt.datetime) -> str:
+    """`in 20 minutes`, `5 minutes ago`, or `now` where that is no second."""
+    seconds = (at - now).total_seconds()
+    if round(seconds) == 0:
+        return "now"
+    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+
+
+def day_and_time(at: Moment, now: dt.datetime) -> str:
+    """`at 14:20`, `tomorrow at 09:00`, `on Thursday at 09:00`, `on Thursday 24 December at …`.
+
+    The days are those of the clock of `at`.
+    """
+    here = now.astimezone(at.local.tzinfo)
+    days = (at.local.date() - here.date()).days
+    time = f"at {_time(at.local, seconds=False)}"
+    if days == 0:
+        return time
+    if days in (1, -1):
+        return f"{'tomorrow' if days == 1 else 'yesterday'} {time}"
+    weekday = _WEEKDAYS[at.local.weekday()]
+    if 1 < days < 7:
+        return f"on {weekday} {time}"
+    year = f" {at.local.year}" if at.local.year != here.year else ""
+    return f"on {weekday} {at.local.day} {_MONTHS[at.local.month - 1]}{year} {time}"
+
+
+def in_words(at: Moment, now: dt.datetime) -> str:
+    """`in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)`."""
+    return f"{relative(at.local, now)}, {day_and_time(at, now)} ({clock(at)})"
+
+
+def _time(local: dt.datetime, *, seconds: bool) -> str:
+    """The time of day; without `seconds` they are left out where they are zero."""
+    if local.microsecond:
+        return local.strftime("%H:%M:%S.") + f"{local.microsecond // 1000:03d}"
+    return local.strftime("%H:%M:%S" if seconds or local.second else "%H:%M")

@@ -1,0 +1,1 @@
+"""The verbs of schedctl, a module each, with USAGE, EXAMPLES, options(parser) and run(args)."""

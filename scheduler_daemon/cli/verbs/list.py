@@ -1,0 +1,83 @@
+"""`schedctl list`: reminders, one a line; all pages of them."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from scheduler_daemon import wall
+from scheduler_daemon.cli import connection, exits, output, times
+from scheduler_daemon.cli.parser import Parser, add_owner, owner_of, this_machines_zone
+
+if TYPE_CHECKING:  # only a type checker reads the shapes
+    from scheduler_daemon.wire.shapes import Reminder
+
+USAGE = "[options]"
+EXAMPLES = """\
+  schedctl list
+  schedctl list --session s1 --order target
+  schedctl list --status all --json | grep '"kind": "cron"'"""
+
+_WIDE = 100
+"""In cells: a terminal narrower than this has no room for the time beside the relative one."""
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("--session", metavar="NAME", help="only those of this Session")
+    parser.add_argument(
+        "--status", choices=("active", "ended", "all"), help="which ones (default active)"
+    )
+    parser.add_argument(
+        "--order",
+        choices=("created", "target"),
+        help="oldest first, or next first (default created)",
+    )
+    add_owner(parser, reading=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    owner = owner_of(args)
+    with connection.connect(args) as client:
+        reminders = client.reminders(
+            args.session, status=args.status, order=args.order, owner_uid=owner
+        )
+        if not args.json:
+            _show(list(reminders), all_owners=args.all_owners)
+            return exits.DONE
+        for reminder in reminders:
+            output.say(output.json_line(reminder))
+    return exits.DONE
+
+
+def _show(reminders: list[Reminder], *, all_owners: bool) -> None:
+    if not reminders:
+        output.note("there is no such reminder yet; `schedctl create --help` shows how to make one")
+        return
+    now, zone, width = wall.now(), this_machines_zone(), output.terminal_width()
+    headers = ["ID", "COMES", "AT", "SESSION", "RULE", "WORDS"]
+    rows = [_row(reminder, now, zone) for reminder in reminders]
+    if all_owners:
+        headers.insert(1, "OWNER")
+        for row, reminder in zip(rows, reminders, strict=True):
+            row.insert(1, str(reminder["owner_uid"]))
+    if width is not None and width < _WIDE:
+        at = headers.index("AT")
+        for line in (headers, *rows):
+            del line[at]
+    output.show_table(headers, rows, firm=len(headers) - 3)
+
+
+def _row(reminder: Reminder, now: dt.datetime, zone: str | None) -> list[str]:
+    at = times.moment(reminder["scheduled_at"], None, zone)
+    state = reminder["state"]
+    words = [reminder["title"]] if "title" in reminder else []
+    cells = [
+        reminder["id"],
+        times.relative(at.local, now) if state == "scheduled" else state,
+        times.clock(at),
+        reminder["session_id"],
+        reminder["rule_text"],
+        ": ".join([*words, reminder["prompt"]]),
+    ]
+    return [output.safe(cell) for cell in cells]

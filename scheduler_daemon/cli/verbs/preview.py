@@ -1,0 +1,99 @@
+"""`schedctl preview`: when a rule would come. Computed here, by the daemon's own rules."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from scheduler_daemon import wall
+from scheduler_daemon.cli import exits, output, selectors_input, times
+from scheduler_daemon.cli.exits import MisuseError
+from scheduler_daemon.cli.parser import Parser, add_selectors, selector_of, this_machines_zone
+from scheduler_daemon.cli.sentences import RECURRING
+from scheduler_daemon.model import At, Instant, Rule
+from scheduler_daemon.rules import (
+    describe,
+    first,
+    instant_text,
+    local_text,
+    parse_rule,
+    parse_selector,
+    zone_of,
+)
+
+if TYPE_CHECKING:  # only a type checker reads the shapes
+    from scheduler_daemon.wire.calls import Preview, PreviewItem
+
+USAGE = "WHEN [options]"
+EXAMPLES = """\
+  schedctl preview --daily 02:30 --tz America/New_York --from 2026-03-07T12:00:00Z
+  schedctl preview --cron "0 9 1 * *" --tz Europe/Berlin --count 12
+  schedctl preview --every 90m"""
+
+_MAX_COUNT = 100
+
+
+def options(parser: Parser) -> None:
+    add_selectors(parser, required=True)
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="INSTANT",
+        help="count from 2026-03-07T12:00:00Z, say, instead of from now",
+    )
+    parser.add_argument(
+        "--count", type=int, default=5, metavar="N", help="how many, 1 to 100 (default 5)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if not 1 <= args.count <= _MAX_COUNT:
+        raise MisuseError(f"--count takes 1 to {_MAX_COUNT}, not {args.count}")
+    start = wall.now() if args.start is None else _start(args.start)
+    rule, target = parse_selector(selector_of(args), start)
+    result = _result(rule, _coming(rule, target, args.count))
+    if args.json:
+        output.say(output.json_line(result))
+    else:
+        _show(result, start)
+    return exits.DONE
+
+
+def _start(text: str) -> Instant:
+    """The instant of `--from`."""
+    value = selectors_input.instant(text, "--from")
+    rule = parse_rule({"at": value}, dt.datetime.min.replace(tzinfo=dt.UTC))
+    assert isinstance(rule, At)
+    return rule.instant
+
+
+def _coming(rule: Rule, target: Instant, count: int) -> list[Instant]:
+    """The target and what follows it; a one-shot has nothing more, a year 9999 neither."""
+    instants = [target]
+    if rule.kind in RECURRING:
+        while len(instants) < count and (following := first(rule, instants[-1])) is not None:
+            instants.append(following)
+    return instants
+
+
+def _result(rule: Rule, instants: list[Instant]) -> Preview:
+    """What `reminder.preview` answers."""
+    zone = zone_of(rule)
+    items: list[PreviewItem] = []
+    for at in instants:
+        item: PreviewItem = {"at": instant_text(at)}
+        if zone is not None:
+            item["local"] = local_text(at, zone)
+        items.append(item)
+    return {"items": items, "rule_text": describe(rule)}
+
+
+def _show(result: Preview, start: Instant) -> None:
+    output.say(output.safe(f"{result['rule_text']}:"))
+    here = this_machines_zone()
+    rows = []
+    for item in result["items"]:
+        at = times.moment(item["at"], item.get("local"), here)
+        rows.append((times.clock(at), times.relative(at.local, start), item["at"]))
+    output.show_table(("AT", "THAT IS", "IN UTC"), rows)

@@ -1,0 +1,1 @@
+"""schedctl, in this process and in processes of its own."""

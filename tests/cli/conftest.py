@@ -1,0 +1,66 @@
+"""A scripted daemon, and schedctl run in this process or in one of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from scheduler_daemon.cli.main import main
+from tests.cli.scripted import ScriptedDaemon, serve
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def _no_daemon_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing that runs on this machine may be found by a test."""
+    monkeypatch.setenv("SCHEDULER_DAEMON_SOCKET", str(tmp_path / "d.sock"))
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[ScriptedDaemon]:
+    with serve(tmp_path / "d.sock") as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def schedctl(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run one command line in this process."""
+
+    def run(*words: str) -> Ended:
+        status = main(words)
+        captured = capsys.readouterr()
+        return Ended(status, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Callable[..., Ended]:
+    """Run one command line in a process of its own, with `data` on its stdin."""
+
+    def run(*words: str, data: bytes = b"", env: dict[str, str] | None = None) -> Ended:
+        ended = subprocess.run(
+            [sys.executable, "-m", "scheduler_daemon.cli", *words],
+            input=data,
+            capture_output=True,
+            env={**os.environ, **(env or {})},
+            timeout=60,
+            check=False,
+        )
+        return Ended(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+    return run

@@ -1,0 +1,179 @@
+"""The command line as a whole: verbs, help, errors in one line, exit statuses."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scheduler_daemon import __version__
+from scheduler_daemon.cli import main as cli
+from scheduler_daemon.cli import output
+from scheduler_daemon.errors import ERRORS
+from tests.cli.conftest import Ended
+from tests.cli.scripted import ScriptedDaemon
+
+Schedctl = Callable[..., Ended]
+
+
+def test_help_shows_every_verb_with_a_line_each_and_three_examples(schedctl: Schedctl) -> None:
+    for words in (["--help"], ["-h"], ["help"]):
+        ended = schedctl(*words)
+        assert ended.status == 0
+        for verb, summary in cli.VERBS.items():
+            assert f"  {verb:<9} {summary}\n" in ended.out
+        assert ended.out.count("\n  schedctl ") == 3
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_each_verb_has_help_with_examples(schedctl: Schedctl, verb: str) -> None:
+    ended = schedctl(verb, "--help")
+    assert ended.status == 0
+    assert f"usage: schedctl {verb}" in ended.out
+    assert f"examples:\n  schedctl {verb}" in ended.out or "| schedctl" in ended.out
+    assert schedctl("help", verb).out == ended.out
+    assert all(len(line) <= 100 for line in ended.out.splitlines())
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_the_examples_of_the_help_can_be_typed(verb: str) -> None:
+    module, parser = cli.load(verb)
+    for line in module.EXAMPLES.splitlines():
+        command = line.partition("schedctl ")[2].partition(" | ")[0]
+        words = shlex.split(command)
+        assert words[0] == verb
+        parser.parse_args(words[1:])
+
+
+def test_the_version_is_told(schedctl: Schedctl) -> None:
+    assert schedctl("--version") == (0, f"schedctl {__version__}\n", "")
+
+
+def test_no_verb_is_misuse_and_names_them(schedctl: Schedctl) -> None:
+    ended = schedctl()
+    assert (ended.status, ended.out) == (2, "")
+    assert "a verb is missing: create, list" in ended.err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("lst", "list"), ("delte", "delete")])
+def test_an_unknown_verb_suggests_the_nearest(schedctl: Schedctl, typed: str, meant: str) -> None:
+    ended = schedctl(typed)
+    assert ended.status == 2
+    assert f"there is no verb '{typed}'; did you mean `{meant}`?" in ended.err
+
+
+def test_a_verb_like_no_other_gets_the_list(schedctl: Schedctl) -> None:
+    assert "there is no verb 'qqqq': create, list" in schedctl("qqqq").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["create"],
+        ["create", "--session", "s1", "hi"],
+        ["create", "--session", "s1", "--after", "1h", "--every", "1h", "hi"],
+        ["create", "--session", "s1", "--after", "1h", "two", "words"],
+        ["create", "--session", "s1", "--aft", "1h", "hi"],
+        ["list", "--status", "some"],
+        ["preview", "--every", "1h", "--count", "x"],
+        ["show"],
+    ],
+)
+def test_what_cannot_be_parsed_is_one_line_with_the_way_to_the_help(
+    schedctl: Schedctl, words: list[str]
+) -> None:
+    ended = schedctl(*words)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.count("\n") == 1
+    assert ended.err.endswith(f"; see `schedctl {words[0]} --help`\n")
+
+
+def test_a_selector_given_twice_is_refused_because_one_would_be_lost(schedctl: Schedctl) -> None:
+    ended = schedctl("create", "--session", "s1", "--after", "1h", "--after", "2h", "hi")
+    assert ended.status == 2
+    assert "--after may be given once" in ended.err
+
+
+def test_options_may_stand_before_the_verb(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:
+    daemon.answers["hello"] = lambda params: {"uid": 1}
+    path = str(daemon.path)
+    assert schedctl("--json", "--socket", path, "rpc", "hello") == (0, '{"uid": 1}\n', "")
+    assert schedctl("--socket=" + path, "rpc", "hello").status == 0
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_a_refusal_is_one_line_on_stderr_with_its_code_and_status(
+    schedctl: Schedctl, daemon: ScriptedDaemon, code: str
+) -> None:
+    def refuse(params: dict[str, object]) -> object:
+        raise ERRORS[code]("no,\nnever\x1b[0m", field="at")
+
+    daemon.answers["hello"] = refuse
+    ended = schedctl("rpc", "hello")
+    assert ended.out == ""
+    assert ended.err.startswith(f"schedctl: no,\\nnever\\x1b[0m ({code} [at])")
+    assert ended.err.count("\n") == 1
+    assert ended.status in (1, 4, 5)
+
+
+def test_a_daemon_that_is_not_there_is_status_3_and_says_how_to_start_it(
+    schedctl: Schedctl,
+) -> None:
+    ended = schedctl("list")
+    assert (ended.status, ended.out) == (3, "")
+    assert "d.sock" in ended.err
+    assert "scheduler-daemon run" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_an_argument_that_is_not_utf8_is_misuse(schedctl: Schedctl) -> None:
+    ended = schedctl("show", "r\udcff")
+    assert ended.status == 2
+    assert "UTF-8" in ended.err
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, ending: BaseException) -> int:
+    def end(words: object) -> int:
+        raise ending
+
+    monkeypatch.setattr(cli, "main", end)
+    return cli.run()
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"), [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141)]
+)
+def test_an_interrupt_and_a_closed_pipe_are_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    ending: BaseException,
+    status: int,
+) -> None:
+    monkeypatch.setattr(output, "abandon_stdout", lambda: None)
+    assert run_with(monkeypatch, ending) == status
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_full_disk_under_the_output_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "abandon_stdout", lambda: None)
+    assert run_with(monkeypatch, OSError(28, "No space left on device")) == 1
+    assert capfd.readouterr().err == (
+        "schedctl: cannot write the output: No space left on device\n"
+    )
+
+
+def test_the_console_script_takes_the_arguments_of_its_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["schedctl", "--version"])
+    assert cli.run() == 0
+    assert capsys.readouterr().out == f"schedctl {__version__}\n"
+
+
+def test_a_module_of_the_package_is_the_command_too(process: Schedctl, tmp_path: Path) -> None:
+    assert process("--version") == (0, f"schedctl {__version__}\n", "")

@@ -1,0 +1,97 @@
+"""How instants are shown to a person."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler_daemon.cli import times
+from scheduler_daemon.cli.times import Moment
+
+NOW = dt.datetime(2026, 12, 24, 13, 0, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def _in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 seconds"),
+        (1, "1 second"),
+        (59.6, "1 minute"),
+        (90, "1 minute 30 seconds"),
+        (300.4, "5 minutes"),
+        (1199.98, "20 minutes"),
+        (3599, "1 hour"),
+        (5400, "1 hour 30 minutes"),
+        (86_399, "1 day"),
+        (90_000, "1 day 1 hour"),
+        (86_400 * 3 + 60, "3 days"),
+        (86_400 * 800, "2 years 70 days"),
+    ],
+)
+def test_a_span_is_said_in_its_two_largest_units(seconds: float, words: str) -> None:
+    assert times.span(seconds) == words
+
+
+def test_an_instant_is_said_relative_to_now() -> None:
+    assert times.relative(NOW + dt.timedelta(minutes=20), NOW) == "in 20 minutes"
+    assert times.relative(NOW - dt.timedelta(minutes=5), NOW) == "5 minutes ago"
+    assert times.relative(NOW + dt.timedelta(milliseconds=400), NOW) == "now"
+
+
+@pytest.mark.parametrize(
+    ("local", "words"),
+    [
+        ("2026-12-24T14:20:00+01:00", "at 14:20"),
+        ("2026-12-24T14:20:05+01:00", "at 14:20:05"),
+        ("2026-12-24T14:20:05.250+01:00", "at 14:20:05.250"),
+        ("2026-12-25T09:00:00+01:00", "tomorrow at 09:00"),
+        ("2026-12-23T09:00:00+01:00", "yesterday at 09:00"),
+        ("2026-12-30T09:00:00+01:00", "on Wednesday at 09:00"),
+        ("2026-12-31T09:00:00+01:00", "on Thursday 31 December at 09:00"),
+        ("2026-12-20T09:00:00+01:00", "on Sunday 20 December at 09:00"),
+        ("2027-01-04T09:00:00+01:00", "on Monday 4 January 2027 at 09:00"),
+    ],
+)
+def test_the_day_is_named_as_near_as_it_is(local: str, words: str) -> None:
+    at = Moment(dt.datetime.fromisoformat(local), "Europe/Berlin")
+    assert times.day_and_time(at, NOW) == words
+
+
+def test_days_are_those_of_the_clock_that_is_shown() -> None:
+    late = dt.datetime(2026, 12, 24, 23, 30, tzinfo=dt.UTC)
+    at = times.moment("2026-12-25T00:00:00.000Z", "2026-12-25T09:00:00+09:00[Asia/Tokyo]", None)
+    assert times.day_and_time(at, late) == "at 09:00"
+
+
+def test_a_whole_instant_says_when_and_on_whose_clock() -> None:
+    local = "2026-12-24T14:20:00+01:00[Europe/Berlin]"
+    at = times.moment("2026-12-24T13:20:00.000Z", local, "Asia/Tokyo")
+    assert times.in_words(at, NOW) == (
+        "in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)"
+    )
+
+
+@pytest.mark.usefixtures("_in_berlin")
+def test_an_instant_without_a_zone_is_shown_on_the_machines_clock() -> None:
+    named = times.moment("2026-12-24T13:20:00.500Z", None, "Europe/Berlin")
+    assert times.clock(named) == "2026-12-24 14:20:00.500 Europe/Berlin"
+    unnamed = times.moment("2026-07-01T12:00:00.000Z", None, None)
+    assert times.clock(unnamed) == "2026-07-01 14:00:00 CEST"
+
+
+@pytest.mark.usefixtures("_in_berlin")
+def test_a_second_that_the_machines_calendar_lacks_is_shown_in_utc() -> None:
+    at = times.moment("9999-12-31T23:59:59.999Z", None, "Europe/Berlin")
+    assert times.clock(at) == "9999-12-31 23:59:59.999 UTC"
