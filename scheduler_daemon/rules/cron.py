@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from scheduler_daemon.errors import FrequencyTooHigh, InvalidRule, TimeOutOfRange
@@ -33,6 +32,7 @@ MACROS = {
 }
 
 _FIELD = "cron.expression"
+_TIMES = [dt.timedelta(minutes=minute) for minute in range(24 * 60)]
 
 
 class Field(NamedTuple):
@@ -56,20 +56,24 @@ MONTH = Field("month", 1, 12, 12, _numbered("jan feb mar apr may jun jul aug sep
 DAY_OF_WEEK = Field("day-of-week", 0, 7, 7, _numbered("sun mon tue wed thu fri sat", 0))
 FIELDS = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
 
-
 LONGEST_MONTHS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""The days of each month, by its number, in a leap year."""
 
 
 class CronFields(NamedTuple):
-    """A parsed expression: the set of values of each field, and which day fields are stars."""
+    """A parsed expression: the set of values of each field and what follows from its stars.
+
+    `either_day` says that a date matches when its day of the month or its weekday does, else both
+    have to. `canonical` is the one spelling of the rule.
+    """
 
     minutes: int
     hours: int
     month_days: int
     months: int
     weekdays: int
-    month_day_star: bool
-    weekday_star: bool
+    either_day: bool
+    canonical: str
 
 
 def canonical_cron(text: object) -> str:
@@ -78,16 +82,7 @@ def canonical_cron(text: object) -> str:
     Raises InvalidRule for anything outside the dialect, FrequencyTooHigh for times of day closer
     than five minutes on the clock face, TimeOutOfRange for dates that never come.
     """
-    fields = parse_cron(text)
-    return " ".join(
-        (
-            _field_text(MINUTE, fields.minutes),
-            _field_text(HOUR, fields.hours),
-            _day_text(DAY_OF_MONTH, fields.month_days, star=fields.month_day_star),
-            _field_text(MONTH, fields.months),
-            _day_text(DAY_OF_WEEK, fields.weekdays, star=fields.weekday_star),
-        )
-    )
+    return parse_cron(text).canonical
 
 
 def parse_cron(text: object) -> CronFields:
@@ -120,49 +115,41 @@ def runs(members: int) -> list[tuple[int, int]]:
 def times_of_day(fields: CronFields) -> list[dt.timedelta]:
     """The matching times, in ascending order, as durations since midnight."""
     minutes = values(fields.minutes)
-    return [
-        dt.timedelta(minutes=60 * hour + minute)
-        for hour in values(fields.hours)
-        for minute in minutes
-    ]
+    return [_TIMES[60 * hour + minute] for hour in values(fields.hours) for minute in minutes]
 
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> CronFields:
-    parts = MACROS.get(text, text).replace("\t", " ").split(" ")
-    parts = [part for part in parts if part]
+    parts = [part for part in text.replace("\t", " ").split(" ") if part]
+    if len(parts) == 1:
+        parts = MACROS.get(parts[0], "").split()
     if len(parts) != len(FIELDS):
         raise _refused(
             "A cron expression has five fields, minute hour day-of-month month day-of-week, with "
             f"blanks between, or is one of {', '.join(MACROS)}; got {quoted(text)}"
         )
-    minutes, hours, month_days, months, weekdays = (
-        _parse_field(part, index) for index, part in enumerate(parts)
-    )
-    fields = CronFields(
-        minutes,
-        hours,
-        month_days,
-        months,
-        weekdays,
-        month_day_star=parts[2].startswith("*"),
-        weekday_star=parts[4].startswith("*"),
-    )
+    parsed = [_parse_field(part, index) for index, part in enumerate(parts)]
+    minutes, hours, month_days, months, weekdays = [members for members, _ in parsed]
+    either_day = not (parts[2].startswith("*") or parts[4].startswith("*"))
+    canonical = " ".join([written for _, written in parsed])
+    fields = CronFields(minutes, hours, month_days, months, weekdays, either_day, canonical)
     _check_frequency(fields, text)
     _check_dates(fields, text)
     return fields
 
 
 @lru_cache(maxsize=1024)
-def _parse_field(text: str, index: int) -> int:
-    """The set of values that a field's text says."""
+def _parse_field(text: str, index: int) -> tuple[int, str]:
+    """The set of values that a field's text says, and its canonical text."""
     field = FIELDS[index]
     members = 0
     for item in text.split(","):
         members |= _parse_item(item, field)
     if field is DAY_OF_WEEK and members >> 7:
         members = members & 127 | 1  # 7 is Sunday too
-    return members
+    if field in (DAY_OF_MONTH, DAY_OF_WEEK):
+        return members, _day_text(field, members, star=text.startswith("*"))
+    return members, _field_text(field, members)
 
 
 def _parse_item(item: str, field: Field) -> int:
@@ -170,35 +157,37 @@ def _parse_item(item: str, field: Field) -> int:
     first_text, dash, last_text = span.partition("-")
     if span == "*":
         first, last = field.low, field.low + field.size - 1
-    else:
-        first = _value(first_text, field, item)
-        last = _value(last_text, field, item) if dash else first
-    if last < first or (slash and not dash and span != "*"):
+    elif dash:
+        first, last = _value(first_text, field, item), _value(last_text, field, item)
+    elif slash:
         raise _bad_item(field, item)
-    step = _step(step_text, field, item) if slash else 1
+    else:
+        return 1 << _value(span, field, item)
+    step = _number(step_text) if slash else 1
+    if last < first or step is None or not 1 <= step <= field.size:
+        raise _bad_item(field, item)
+    return _every(first, last, step)
+
+
+def _every(first: int, last: int, step: int) -> int:
+    """The set of every `step`th value from `first` up to `last`."""
+    if step == 1:
+        return (2 << last) - (1 << first)
     return sum(1 << value for value in range(first, last + 1, step))
 
 
 def _value(text: str, field: Field, item: str) -> int:
-    named = field.names.get(text.lower()) if text.isascii() else None
-    if named is not None:
-        return named
     value = _number(text)
+    if value is None and text.isascii():
+        value = field.names.get(text.lower())
     if value is None or not field.low <= value <= field.high:
         raise _bad_item(field, item)
     return value
 
 
-def _step(text: str, field: Field, item: str) -> int:
-    step = _number(text)
-    if step is None or not 1 <= step <= field.size:
-        raise _bad_item(field, item)
-    return step
-
-
 def _number(text: str) -> int | None:
     """The number of a few ASCII digits, else None: int() alone accepts signs and other digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
+    return int(text) if text.isdigit() and text.isascii() and len(text) <= 20 else None
 
 
 def _bad_item(field: Field, item: str) -> InvalidRule:
@@ -220,11 +209,10 @@ def _refused(message: str) -> InvalidRule:
 
 
 def _check_frequency(fields: CronFields, text: str) -> None:
-    minutes = values(fields.minutes)
-    distances = [after - before for before, after in pairwise(minutes)]
-    if fields.hours & (fields.hours << 1 | fields.hours >> 23):
-        distances.append(60 - minutes[-1] + minutes[0])  # into the next hour, or over midnight
-    if distances and min(distances) < SHORTEST_MINUTES:
+    minutes = fields.minutes
+    if fields.hours & (fields.hours << 1 | fields.hours >> 23):  # two neighbours, or 23 and 0
+        minutes |= minutes << 60
+    if any(minutes & minutes << distance for distance in range(1, SHORTEST_MINUTES)):
         raise FrequencyTooHigh(
             f"A cron rule may not have times of day closer than {SHORTEST_MINUTES} minutes on the "
             f"clock face, over midnight included; {quoted(text)} has. Every five minutes is */5.",
@@ -234,9 +222,10 @@ def _check_frequency(fields: CronFields, text: str) -> None:
 
 def _check_dates(fields: CronFields, text: str) -> None:
     """Refuse dates that never come: in 400 years every date falls on every weekday, 29 Feb too."""
-    both_must_match = fields.month_day_star or fields.weekday_star
+    if fields.either_day or fields.month_days & _every(1, 28, 1):
+        return
     longest = max(LONGEST_MONTHS[month] for month in values(fields.months))
-    if both_must_match and values(fields.month_days)[0] > longest:
+    if fields.month_days & _every(1, longest, 1) == 0:
         raise TimeOutOfRange(
             f"The cron rule {quoted(text)} never matches: none of its months has such a day. Give "
             "a day-of-month that one of its months has.",
@@ -246,29 +235,28 @@ def _check_dates(fields: CronFields, text: str) -> None:
 
 def _field_text(field: Field, members: int) -> str:
     """The canonical text of a field for which starting with `*` means nothing."""
-    stepped = _step_text(field, members)
-    if stepped is not None and (stepped == "*" or members.bit_count() > 2):
-        return stepped
-    return _list_text(members)
+    stepped = _stepped_text(field, members)
+    return stepped if stepped and members.bit_count() > 2 else _list_text(members)
 
 
 def _day_text(field: Field, members: int, *, star: bool) -> str:
     """The canonical text of a day field, which starts with `*` just when it is a star."""
     if not star:
         return _list_text(members)
-    stepped = _step_text(field, members)
-    if stepped is not None:
-        return stepped
-    lowest_alone = f"*/{field.size}"
-    return f"{lowest_alone},{_list_text(members & ~(1 << field.low))}"
+    stepped = _stepped_text(field, members)
+    # A star has the lowest value, which the longest step says alone.
+    return stepped or f"*/{field.size},{_list_text(members & members - 1)}"
 
 
-def _step_text(field: Field, members: int) -> str | None:
-    """`*` or `*/s` where that says the set, with the lowest step."""
-    for step in range(1, field.size + 1):
-        if members == sum(1 << value for value in range(field.low, field.low + field.size, step)):
-            return "*" if step == 1 else f"*/{step}"
-    return None
+def _stepped_text(field: Field, members: int) -> str | None:
+    """`*` or `*/s` where that says the set."""
+    without_lowest = members & members - 1
+    step = (without_lowest & -without_lowest).bit_length() - 1 - field.low
+    if not without_lowest:
+        step = field.size
+    if members != _every(field.low, field.low + field.size - 1, step):
+        return None
+    return "*" if step == 1 else f"*/{step}"
 
 
 def _list_text(members: int) -> str:

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from scheduler_daemon.model import After, At, Cron, Daily, Every, Rule, Weekly
+from scheduler_daemon.model import After, At, Daily, Every, Rule, Weekly
 from scheduler_daemon.rules.cron import CronFields, parse_cron, runs, times_of_day, values
 from scheduler_daemon.rules.instants import instant_text
 from scheduler_daemon.rules.zones import EARLIEST
@@ -43,9 +43,8 @@ def describe(rule: Rule) -> str:
             return f"{_EVERY_DAY} at {_clock(time)} {_zone(zone)}"
         case Weekly(time, days, zone):
             return f"{_each(sum(1 << day - 1 for day in days))} at {_clock(time)} {_zone(zone)}"
-        case Cron(expression, zone):
-            words = _cron(parse_cron(expression), zone)
-            return words or f'on the cron schedule "{expression}" in {_zone(zone)}'
+    words = _cron(parse_cron(rule.expression), rule.time_zone)
+    return words or f'on the cron schedule "{rule.expression}" in {_zone(rule.time_zone)}'
 
 
 def _cron(fields: CronFields, zone: str) -> str | None:
@@ -82,9 +81,8 @@ def _dates(fields: CronFields, *, after_comma: bool) -> str | None:
     weekdays = fields.weekdays >> 1 | (fields.weekdays & 1) << 6
     any_weekday = weekdays == _ALL_WEEKDAYS
     any_month_day = fields.month_days.bit_count() == 31
-    either = not (fields.month_day_star or fields.weekday_star)
     in_months = _in_months(fields.months)
-    if (any_weekday and any_month_day) or (either and (any_weekday or any_month_day)):
+    if (any_weekday and any_month_day) or (fields.either_day and (any_weekday or any_month_day)):
         return _EVERY_DAY + in_months
     if any_month_day:
         return (_listed(weekdays, _weekday) if after_comma else _each(weekdays)) + in_months
@@ -92,7 +90,7 @@ def _dates(fields: CronFields, *, after_comma: bool) -> str | None:
         return None
     if any_weekday:
         return _on_month_days(fields)
-    if either:
+    if fields.either_day:
         return f"{_on_month_days(fields)} and {_each(weekdays)}{in_months}"
     return None
 

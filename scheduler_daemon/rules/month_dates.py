@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 from calendar import isleap
-from collections.abc import Iterator
 
 from scheduler_daemon.rules.calendar import LAST_DATE
-from scheduler_daemon.rules.cron import LONGEST_MONTHS, CronFields, values
+from scheduler_daemon.rules.cron import LONGEST_MONTHS, CronFields
 
 _THIRTY_ONE_DAYS = (1 << 31) - 1
 _FIVE_WEEKS = sum(1 << 7 * week for week in range(5))
@@ -21,7 +20,7 @@ class MonthDates:
     """The dates of an expression; a month without a match costs one step."""
 
     def __init__(self, fields: CronFields) -> None:
-        self._months = values(fields.months)
+        self._two_years = fields.months | fields.months << 12
         self._by_first_weekday = [_month_pattern(fields, weekday) for weekday in range(7)]
 
     def on_or_after(self, date: int) -> int | None:
@@ -29,36 +28,38 @@ class MonthDates:
         if date > LAST_DATE:
             return None
         day = dt.date.fromordinal(date)
-        for year, month in self._months_from(day.year, day.month):
+        year, month = day.year, day.month
+        while True:
+            waiting = self._two_years >> month
+            month += (waiting & -waiting).bit_length() - 1
+            if month > 12:
+                year, month = year + 1, month - 12
+                if year > dt.MAXYEAR:
+                    return None
             first, days = self._matching(year, month)
             days &= -1 << max(date - first, 0)
             if days:
                 return first + (days & -days).bit_length() - 1
-        return None
+            month += 1
 
     def on_or_before(self, date: int) -> int | None:
         """The last matching date up to `date`, None before year 1."""
         if date < 1:
             return None
         day = dt.date.fromordinal(date)
-        for year, month in self._months_back_from(day.year, day.month):
+        year, month = day.year, day.month
+        while True:
+            past = self._two_years & (2 << month + 12) - 1
+            month = past.bit_length() - 1 - 12
+            if month < 1:
+                year, month = year - 1, month + 12
+                if year < dt.MINYEAR:
+                    return None
             first, days = self._matching(year, month)
             days &= (2 << min(date - first, 30)) - 1
             if days:
                 return first + days.bit_length() - 1
-        return None
-
-    def _months_from(self, year: int, month: int) -> Iterator[tuple[int, int]]:
-        yield from ((year, later) for later in self._months if later >= month)
-        for later_year in range(year + 1, dt.MAXYEAR + 1):
-            for any_month in self._months:
-                yield later_year, any_month
-
-    def _months_back_from(self, year: int, month: int) -> Iterator[tuple[int, int]]:
-        yield from ((year, earlier) for earlier in reversed(self._months) if earlier <= month)
-        for earlier_year in range(year - 1, 0, -1):
-            for any_month in reversed(self._months):
-                yield earlier_year, any_month
+            month -= 1
 
     def _matching(self, year: int, month: int) -> tuple[int, int]:
         """The ordinal of the first of the month, and its matching days."""
@@ -72,6 +73,4 @@ def _month_pattern(fields: CronFields, first_weekday: int) -> int:
     month_days = fields.month_days >> 1
     two_weeks = fields.weekdays | fields.weekdays << 7
     weekdays = ((two_weeks >> first_weekday) & 127) * _FIVE_WEEKS & _THIRTY_ONE_DAYS
-    if fields.month_day_star or fields.weekday_star:
-        return month_days & weekdays
-    return month_days | weekdays
+    return month_days | weekdays if fields.either_day else month_days & weekdays

@@ -18,7 +18,9 @@ def quoted(value: object) -> str:
         return json.dumps(value)
     if isinstance(value, int | float):
         return str(value) if abs(value) < _LARGEST_SHOWN else "a very large number"
-    return "an object" if isinstance(value, dict) else "a list or other value"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    return "an object"
 
 
 def _text(text: str) -> str:

@@ -62,8 +62,7 @@ def selector_of(rule: Rule) -> dict[str, Any]:
         case Weekly(time, weekdays, zone):
             members = {"time": _time_text(time), "time_zone": zone, "weekdays": list(weekdays)}
             return {"weekly": members}
-        case Cron(expression, zone):
-            return {"cron": {"expression": expression, "time_zone": zone}}
+    return {"cron": {"expression": rule.expression, "time_zone": rule.time_zone}}
 
 
 def _parse_after(value: object, _now: Instant) -> After:
@@ -159,12 +158,11 @@ def _integer(value: object, field: str, accepted: str) -> int:
 
 
 def _weekdays(value: object) -> tuple[int, ...]:
-    if (
-        isinstance(value, list)
-        and value
-        and all(type(day) is int and 1 <= day <= 7 for day in value)
-    ):
-        return tuple(sorted(set(value)))
+    if isinstance(value, list) and value:
+        wrong = [day for day in value if type(day) is not int or not 1 <= day <= 7]
+        if not wrong:
+            return tuple(sorted(set(value)))
+        value = wrong[0]
     raise InvalidRule(
         "weekly.weekdays is a list of integers from 1, Monday, to 7, Sunday, and not empty; "
         f"got {quoted(value)}.",

@@ -74,7 +74,7 @@ def canonical_zone(name: object, *, field: str | None = None) -> str:
     )
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def load_zone(name: str) -> ZoneInfo:
     """The zone of a name; raises InvalidTimeZone for one that `canonical_zone` refuses."""
     name = canonical_zone(name)

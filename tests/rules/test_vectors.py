@@ -35,6 +35,9 @@ def lines(name: str) -> list[Any]:
     return [pytest.param(case, id=f"{name}:{n}") for n, case in enumerate(cases, start=2)]
 
 
+FILES = ("at", "after", "every", "calendar", "cron", "cron_text", "decide", "zones")
+
+
 def refusal(call: Any, *args: object) -> SchedulerError:
     with pytest.raises(SchedulerError) as caught:
         call(*args)
@@ -49,6 +52,13 @@ def occurrences(rule: Rule, after: Instant, count: int) -> list[str]:
         after = following
         found.append(instant_text(after))
     return found
+
+
+def test_every_line_of_every_file_is_a_case_here() -> None:
+    assert {path.stem for path in VECTORS.glob("*.jsonl")} == set(FILES)
+    count = sum(len(lines(name)) for name in FILES)
+    print(f"{count} vectors")
+    assert count == 2065
 
 
 @pytest.mark.parametrize("case", [*lines("at"), *lines("after"), *lines("every")])
