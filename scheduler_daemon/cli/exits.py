@@ -39,10 +39,8 @@ _STATUS = {
     "permission_denied": REFUSED,
 }
 
+# The messages of the other codes say themselves what would be accepted.
 _NEXT = {
-    "invalid_time_zone": "zones look like Europe/Berlin or UTC",
-    "not_future": "choose a later time",
-    "frequency_too_high": "leave at least five minutes between two times",
     "idempotency_conflict": "use another --idempotency-key for another reminder",
     "reminder_not_found": "`schedctl list --status all` shows what there is",
     "reminder_conflict": "look at it with `schedctl show ID`, then run this again",
@@ -64,4 +62,5 @@ def explain(error: SchedulerError) -> str:
     """One line for a refusal: what is wrong, its code, and what to do next."""
     field = f" [{error.field}]" if error.field else ""
     hint = _NEXT.get(error.code, "")
-    return f"{error.message} ({error.code}{field})" + (f"; {hint}" if hint else "")
+    message = error.message.removesuffix(".")
+    return f"{message} ({error.code}{field})" + (f"; {hint}" if hint else "")

@@ -57,6 +57,7 @@ class Verb(Protocol):
     """What a module of verbs/ has."""
 
     USAGE: str
+    ABOUT: str
     EXAMPLES: str
 
     def options(self, parser: Parser) -> None:
@@ -153,7 +154,7 @@ def _call(verb: str, words: Sequence[str]) -> int:
 def load(verb: str) -> tuple[Verb, Parser]:
     """The module of a verb, and a parser of what it takes."""
     module = cast("Verb", import_module(f"scheduler_daemon.cli.verbs.{verb}"))
-    parser = Parser(verb, module.USAGE, VERBS[verb], module.EXAMPLES)
+    parser = Parser(verb, module.USAGE, module.ABOUT, module.EXAMPLES)
     module.options(parser)
     return module, parser
 

@@ -22,11 +22,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """The parser of one verb; what it cannot parse is a MisuseError."""
 
-    def __init__(self, verb: str, usage: str, summary: str, examples: str) -> None:
+    def __init__(self, verb: str, usage: str, about: str, examples: str) -> None:
         super().__init__(
             prog=f"schedctl {verb}",
             usage=f"schedctl {verb} {usage}",
-            description=summary,
+            description=about,
             epilog=f"examples:\n{examples}",
             formatter_class=_Formatter,
             allow_abbrev=False,
@@ -37,6 +37,8 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments"):
+            message += "; words that belong together want quotes around them"
         raise MisuseError(message)
 
 

@@ -8,7 +8,7 @@ from scheduler_daemon.cli import exits
 from scheduler_daemon.errors import (
     ERRORS,
     InvalidPrompt,
-    InvalidTimeZone,
+    Overloaded,
     SchedulerError,
 )
 
@@ -41,6 +41,6 @@ def test_a_refusal_says_what_is_wrong_where_and_what_to_do_next() -> None:
     assert exits.explain(InvalidPrompt("too long", field="prompt")) == (
         "too long (invalid_prompt [prompt])"
     )
-    assert exits.explain(InvalidTimeZone("no zone", field="daily.time_zone")) == (
-        "no zone (invalid_time_zone [daily.time_zone]); zones look like Europe/Berlin or UTC"
+    assert exits.explain(Overloaded("Too many requests wait.")) == (
+        "Too many requests wait (overloaded); try again in a moment"
     )

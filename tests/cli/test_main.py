@@ -91,6 +91,11 @@ def test_what_cannot_be_parsed_is_one_line_with_the_way_to_the_help(
     assert ended.err.endswith(f"; see `schedctl {words[0]} --help`\n")
 
 
+def test_words_that_want_quotes_are_told_so(schedctl: Schedctl) -> None:
+    ended = schedctl("create", "--session", "s1", "--after", "1h", "two", "words")
+    assert "unrecognized arguments: words; words that belong together want quotes" in ended.err
+
+
 def test_a_selector_given_twice_is_refused_because_one_would_be_lost(schedctl: Schedctl) -> None:
     ended = schedctl("create", "--session", "s1", "--after", "1h", "--after", "2h", "hi")
     assert ended.status == 2

@@ -1,1 +1,1 @@
-"""The verbs of schedctl, a module each, with USAGE, EXAMPLES, options(parser) and run(args)."""
+"""The verbs, a module each: USAGE, ABOUT and EXAMPLES for its help, options() and run()."""

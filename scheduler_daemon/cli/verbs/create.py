@@ -23,6 +23,10 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.calls import Created
 
 USAGE = "--session NAME WHEN [options] PROMPT"
+ABOUT = """\
+Make a reminder for a Session, and say when it will come. The words are
+delivered to the agent host of that Session when they are due, as a message of
+the same conversation."""
 EXAMPLES = """\
   schedctl create --session s1 --after 20m "Check the build"
   schedctl create --session s1 --at "2026-12-24 18:00" --tz Europe/Berlin "Light the tree"

@@ -9,6 +9,9 @@ from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
 from scheduler_daemon.errors import ReminderNotFound
 
 USAGE = "ID [options]"
+ABOUT = """\
+Delete a reminder for good. What was delivered of it stays in the history of
+its Session."""
 EXAMPLES = """\
   schedctl delete r7"""
 

@@ -16,6 +16,10 @@ from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.cli.stage import Stage
 
 USAGE = "[options]"
+ABOUT = """\
+See the whole promise in under a minute: a daemon in a temporary folder is
+killed with SIGKILL while three reminders are pending, starts again, and
+everything arrives once."""
 EXAMPLES = """\
   schedctl demo"""
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Followup, HostStatus
 
 USAGE = "{SESSION ... | --all} [options]"
+ABOUT = """\
+Be an agent host for trying out: take the follow-ups of Sessions and print
+each as a line of JSON. What it admits is spent: no other host will get it."""
 EXAMPLES = """\
   schedctl host s1 s2
   schedctl host s1 --busy --delay 5

@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Reminder
 
 USAGE = "[options]"
+ABOUT = (
+    "Show reminders, one a line: active ones in the order they were made, unless said otherwise."
+)
 EXAMPLES = """\
   schedctl list
   schedctl list --session s1 --order target

@@ -26,6 +26,9 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.calls import Preview, PreviewItem
 
 USAGE = "WHEN [options]"
+ABOUT = """\
+Show when a rule would come, over changes of the clock too. Nothing is stored,
+and no daemon is needed."""
 EXAMPLES = """\
   schedctl preview --daily 02:30 --tz America/New_York --from 2026-03-07T12:00:00Z
   schedctl preview --cron "0 9 1 * *" --tz Europe/Berlin --count 12

@@ -10,6 +10,7 @@ from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.wire.frames import WireError, decode
 
 USAGE = "METHOD [JSON] [options]"
+ABOUT = "Call any method of the protocol, and print its result as a line of JSON."
 EXAMPLES = """\
   schedctl rpc hello
   schedctl rpc reminder.list '{"status": "ended", "limit": 3}'

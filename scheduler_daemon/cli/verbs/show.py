@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Reminder
 
 USAGE = "ID [options]"
+ABOUT = """\
+Show one reminder in full: why it has not come yet, and which host took it
+last."""
 EXAMPLES = """\
   schedctl show r7
   schedctl show r7 --json"""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import HostStatus, RetryStatus, Status
 
 USAGE = "[options]"
+ABOUT = """\
+Show how the daemon is: its versions, how many reminders wait, which hosts are
+connected, and which Sessions it tries again."""
 EXAMPLES = """\
   schedctl status
   schedctl status --json"""

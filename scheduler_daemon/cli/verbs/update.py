@@ -21,6 +21,10 @@ from scheduler_daemon.cli.parser import (
 from scheduler_daemon.cli.words import prompt_of
 
 USAGE = "ID [WHEN] [options]"
+ABOUT = """\
+Change the words or the time of a reminder as it is now. What is not named
+stays as it is; a new time may be of another kind, and --after counts from
+now."""
 EXAMPLES = """\
   schedctl update r7 --after 1h
   schedctl update r7 --daily 08:30 --tz Europe/Berlin
