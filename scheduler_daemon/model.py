@@ -153,6 +153,6 @@ class Dispatch:
     admitted_at: Instant
     host: str
     message_id: str | None
-    outcome: str
+    outcome: Literal["admitted", "skipped", "missed"]
     title: str | None
     prompt: str

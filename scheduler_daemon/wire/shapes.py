@@ -208,21 +208,26 @@ FollowupAnswer = AdmittedAnswer | BusyAnswer | GoneAnswer
 
 
 class Counts(TypedDict):
-    """Reminders of the caller's own; `no_host` are those overdue without a host."""
+    """Reminders of the caller's own; `overdue_without_host` is part of `overdue`."""
 
     active: int
     overdue: int
-    no_host: int
+    overdue_without_host: int
     paused: int
     ended: int
     set_aside: int
 
 
 class HostStatus(TypedDict):
-    """One attached connection; `sessions` is `"*"` or how many Sessions it is attached to."""
+    """One attached connection.
+
+    `sessions` is `"*"` or the first 100 of its Sessions by name, `session_count` how many it
+    names in all (not there with `"*"`). `in_flight` counts messages that wait for its answer.
+    """
 
     name: str
-    sessions: int | Literal["*"]
+    sessions: list[str] | Literal["*"]
+    session_count: NotRequired[int]
     in_flight: int
     max_in_flight: int
     attached_at: str

@@ -1,0 +1,47 @@
+"""Opaque cursors: where a page ended, good only with the filters that it was made with."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from scheduler_daemon.errors import InvalidRequest
+
+
+class Cursor(NamedTuple):
+    """`place` is the target (empty where pages go by number) and the number of the last item."""
+
+    place: tuple[str, int]
+
+    def text(self, filters: list[Any]) -> str:
+        """The cursor as a caller gets it."""
+        body = json.dumps([_digest(filters), *self.place], separators=(",", ":"))
+        return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, text: str, filters: list[Any], start: tuple[str, int] = ("", 0)) -> Cursor:
+        """The cursor of `text`, `start` for an empty one. Raises invalid_request."""
+        if not text:
+            return cls(start)
+        try:
+            body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            digest, target, number = json.loads(body)
+        except (ValueError, TypeError):
+            raise _refusal() from None
+        strange = type(target) is not str or type(number) is not int or abs(number) > 2**62
+        if strange or digest != _digest(filters):
+            raise _refusal()
+        return cls((target, number))
+
+
+def _digest(filters: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(filters).encode()).hexdigest()[:12]
+
+
+def _refusal() -> InvalidRequest:
+    return InvalidRequest(
+        "cursor is not one that this daemon gave for these filters; begin without one",
+        field="cursor",
+    )

@@ -1,0 +1,81 @@
+"""Due records of one Session and the decision time into follow-ups: pure, the file is elsewhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from scheduler_daemon.delivery.framing import followup_params
+from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
+from scheduler_daemon.rules import decide, instant_text
+from scheduler_daemon.wire.frames import encode
+
+_SOME_INSTANT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+
+ENVELOPE_BYTES = 4096
+"""Room in a frame for what is not an occurrence: the message around it and the framing."""
+
+_LATE_BYTES = 64
+_FIXED_BYTES = 2048
+_BYTES_PER_CHAR = 20
+"""The most that one occurrence takes beside its words, and each character of those."""
+
+
+def occurrence(reminder: Reminder, now: Instant) -> Occurrence:
+    """The occurrence of a due reminder at the decision time `now`, never before its target."""
+    target = reminder.scheduled_at
+    occurrence_at, next_at = decide(reminder.rule, target, now)
+    generation = f".{reminder.generation}" if reminder.generation else ""
+    return Occurrence(
+        occurrence_id=f"{reminder.id}{generation}@{instant_text(occurrence_at)}",
+        reminder=reminder,
+        occurrence_at=occurrence_at,
+        next_at=next_at,
+        missed_from=target if occurrence_at > target else None,
+    )
+
+
+class Packer:
+    """Takes occurrences in order while they fit one frame of `max_bytes`.
+
+    The first always fits: the limits of words and frames see to that. Sizes are quick upper
+    bounds until those would not fit, and exact from then on, so that as few messages as
+    possible come of it.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.taken: list[Occurrence] = []
+        self._room = max_bytes - ENVELOPE_BYTES
+        self._used = 0
+        self._exact = False
+
+    def add(self, each: Occurrence) -> bool:
+        """Whether the occurrence fitted and was taken."""
+        size = exact_bytes(each) if self._exact else most_bytes(each)
+        if self._used + size > self._room and not self._exact:
+            self._exact = True
+            self._used = sum(map(exact_bytes, self.taken))
+            size = exact_bytes(each)
+        if self._used + size > self._room and self.taken:
+            return False
+        self._used += size
+        self.taken.append(each)
+        return True
+
+
+def most_bytes(each: Occurrence) -> int:
+    """An upper bound of what an occurrence takes in a frame."""
+    reminder = each.reminder
+    chars = len(reminder.prompt) + len(reminder.title or "")
+    chars += sum(len(key) + len(text) for key, text in (reminder.context or {}).items())
+    return _FIXED_BYTES + _BYTES_PER_CHAR * chars
+
+
+def exact_bytes(each: Occurrence) -> int:
+    """What an occurrence takes in a frame, the comma before it and how late it is included."""
+    return _frame_bytes((each,)) - _frame_bytes(()) + _LATE_BYTES
+
+
+def _frame_bytes(occurrences: tuple[Occurrence, ...]) -> int:
+    decided_at = occurrences[0].occurrence_at if occurrences else _SOME_INSTANT
+    followup = FollowUp("", 0, "", True, decided_at, occurrences)
+    return len(encode(followup_params(followup, 1)))

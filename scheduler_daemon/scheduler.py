@@ -1,0 +1,449 @@
+"""The one loop: wait, find the Sessions with something due and a host, start their next message.
+
+It awaits the file and the clock, never a host: each message is a task of its own (sending.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from scheduler_daemon.clock import Clock
+from scheduler_daemon.log import get_logger
+from scheduler_daemon.model import FollowUp, Instant
+from scheduler_daemon.rules import instant_text
+from scheduler_daemon.sending import Next, Nothing, Sender, Then
+from scheduler_daemon.server.hosts import Host, Hosts, Key, Peer, Slot
+from scheduler_daemon.sessions import SessionState
+from scheduler_daemon.store.store import Store
+from scheduler_daemon.store.upkeep import Slice, correct_ahead, recompute_zones
+from scheduler_daemon.unclaimed import Unclaimed
+
+LOOKS = 500
+"""Sessions whose target is read in one go."""
+
+SCAN = 64
+"""Sessions with something due that are read in one go for a host that takes all."""
+
+RETRY_SECONDS = 1.0
+"""How long the loop waits after a round that failed."""
+
+_FIRST = ("", "")
+
+log = get_logger(__name__)
+
+
+class _Scan:
+    """How far an owner's due Sessions were read for its `*` hosts.
+
+    Everything with a target up to `place` is known (in flight, waiting, pausing) or cannot be
+    sent; `next_at` is a lower bound of the first target after it.
+    """
+
+    __slots__ = ("next_at", "place")
+
+    def __init__(self, now: Instant) -> None:
+        self.place = _FIRST
+        self.next_at: Instant | None = now
+
+
+class Scheduler:
+    """Decides what goes to whom, and when to look again."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        hosts: Hosts,
+        *,
+        followup_timeout_seconds: float,
+        max_frame_bytes: int,
+        unclaimed_warn_seconds: float,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self.hosts = hosts
+        self._timeout = followup_timeout_seconds
+        self._sender = Sender(
+            clock, store, hosts, max_frame_bytes=max_frame_bytes, changed=self._state_changed
+        )
+        self._unclaimed = Unclaimed(clock, store.reader, hosts, unclaimed_warn_seconds)
+        self._states: dict[Key, SessionState] = {}
+        self._dirty: dict[Key, None] = {}
+        self._targets: list[tuple[Instant, Key]] = []
+        self._scans: dict[int, _Scan] = {}
+        self._woken = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._upkeep: asyncio.Task[None] | None = None
+        self._look_ahead = True
+        self._stopping = False
+        self.scanned = asyncio.Event()
+        self.last_scan_at: Instant | None = None
+        self.next_wake_at: Instant | None = None
+        self.failures = 0
+
+    # --- what others tell the loop
+
+    def changed(self, key: Key, *, revives: bool = False) -> None:
+        """A reminder of the Session was made, changed or deleted, and is committed.
+
+        `revives`: it was made, resumed or re-timed, so hosts that called it gone are asked again.
+        """
+        state = self._states.get(key)
+        if state is not None:
+            state.epoch += 1
+        if revives:
+            self.hosts.forget_gone(key)
+        if state is not None or self.hosts.first(key) is not None:
+            self._look_at(key)
+
+    def rescan(self) -> None:
+        """Forget what was read of targets: the file was changed by somebody else."""
+        for owner in self._scans:
+            self._scans[owner] = _Scan(self._clock.now())
+        for state in self._states.values():
+            state.epoch += 1
+            self._dirty[state.key] = None
+        self._woken.set()
+
+    def new_host(self, peer: Peer) -> Host:
+        """A host that is attached to nothing yet."""
+        return Host(
+            peer,
+            self._clock,
+            timeout=self._timeout,
+            freed=self._slot_freed,
+            admitted_late=self._admitted_late,
+        )
+
+    def attach(self, host: Host, sessions: list[str] | Literal["*"]) -> None:
+        """The host takes these Sessions from now on; what is overdue goes at once."""
+        self.hosts.attach(host, sessions)
+        if sessions == "*":
+            self._scans[host.uid] = _Scan(self._clock.now())
+            keys = [key for key in self._states if key[0] == host.uid]
+        else:
+            keys = [(host.uid, session) for session in sessions]
+        for key in keys:
+            self._state(key).resume()
+            self._look_at(key)
+        self._woken.set()
+
+    def detach(self, host: Host, sessions: Iterable[str] | Literal["*"]) -> None:
+        """The host no longer takes these Sessions; a message in flight stays where it is."""
+        keys = self.hosts.detach(host, sessions)
+        if host.uid not in self.hosts.star_owners():
+            self._scans.pop(host.uid, None)
+        waiting = [*host.waiting, *host.waiting_silent]
+        for key in {*keys, *waiting}:
+            if not host.takes(key[1]):
+                host.waiting.pop(key, None)
+                host.waiting_silent.pop(key, None)
+            self._look_at(key)
+
+    def close(self, host: Host) -> None:
+        """The host's connection ended."""
+        host.close()
+        self.detach(host, "*")
+
+    def ready(self, host: Host, session: str) -> None:
+        """A host says that a Session is free again: it is tried at once."""
+        key = (host.uid, session)
+        if host not in self.hosts.line(key):
+            return
+        host.gone.discard(session)
+        for push in host.pushed_to(session):
+            push.ready = True
+        if key in self._states:
+            self._states[key].resume()
+        self._look_at(key)
+
+    # --- what others ask of it
+
+    def state(self, key: Key) -> SessionState | None:
+        """What is remembered of a Session."""
+        return self._states.get(key)
+
+    def states(self) -> Iterable[SessionState]:
+        """Everything that is remembered."""
+        return self._states.values()
+
+    # --- the loop
+
+    async def run(self, zone_mark: int | None) -> None:
+        """Run until cancelled. `zone_mark` is where computing targets again goes on, if it does."""
+        self._sender.zone_mark = zone_mark
+        while True:
+            self._woken.clear()
+            try:
+                await self._round()
+                until = self.next_wake_at
+            except Exception:
+                # A failed read is never taken for an empty store: look again, soon.
+                self.failures += 1
+                log.exception("round_failed")
+                until = None
+                self._clock.call_later(RETRY_SECONDS, self._woken.set)
+            await self._clock.wait(until, self._woken)
+
+    async def stop(self, seconds: float) -> None:
+        """Start nothing more; wait for what is in flight, at most so long, and its receipts."""
+        self._stopping = True
+        if self._upkeep:
+            self._upkeep.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for state in self._states.values():
+            state.drop()
+
+    async def _round(self) -> None:
+        self._notice_step()
+        await self._look()
+        for owner in list(self._scans):
+            await self._scan(owner)
+        now = self._clock.now()
+        self._take_due(now)
+        await self._unclaimed.look(now)
+        self.last_scan_at = now
+        self.next_wake_at = self._next_wake()
+        self.scanned.set()
+
+    def _notice_step(self) -> None:
+        step = self._clock.stepped()
+        if step:
+            log.warning("clock_was_set", seconds=round(step, 3))
+            # Targets that were due may lie ahead again.
+            self.rescan()
+        if step < 0 or self._look_ahead:
+            self._look_ahead = False
+            self._start_upkeep()
+
+    async def _look(self) -> None:
+        """Read the earliest target of every Session of which something changed."""
+        changed = list(self._dirty)
+        for first in range(0, len(changed), LOOKS):
+            keys = changed[first : first + LOOKS]
+            targets = await self._store.reader.targets(keys)
+            for key in keys:
+                self._dirty.pop(key, None)
+                self._learn(key, targets[key])
+
+    def _learn(self, key: Key, target: Instant | None) -> None:
+        state = self._states.get(key)
+        later = target is None or target > self._clock.now()
+        if later and target is not None and key[0] in self._scans:
+            self._scan_by(key[0], target)
+        if state is None and later and not self.hosts.named(key):
+            return
+        self._know(self._state(key), target)
+
+    def _know(self, state: SessionState, target: Instant | None) -> None:
+        """Note the target: what is due is offered, a Session without anything is forgotten."""
+        state.target = target
+        now = self._clock.now()
+        if target is not None and target <= now:
+            self._offer(state)
+        elif target is not None and (self.hosts.named(state.key) or state.asides):
+            heapq.heappush(self._targets, (target, state.key))
+        self._forget_if_idle(state)
+
+    def _scan_by(self, owner: int, target: Instant) -> None:
+        scan = self._scans[owner]
+        if scan.next_at is None or target < scan.next_at:
+            scan.next_at = target
+
+    async def _scan(self, owner: int) -> None:
+        """Offer an owner's due Sessions while its `*` hosts have slots for them."""
+        scan = self._scans[owner]
+        now = self._clock.now()
+        while scan.next_at is not None and scan.next_at <= now and self._has_slots(owner):
+            found = await self._store.reader.sessions_due(owner, now, scan.place, SCAN)
+            if self._scans.get(owner) is not scan:
+                return  # a host came or went meanwhile
+            for place in found:
+                scan.place = place
+                key = (owner, place[1])
+                if not self.hosts.named(key) and self.hosts.first(key) is not None:
+                    state = self._state(key)
+                    state.target = now
+                    self._offer(state)
+            if len(found) < SCAN:
+                scan.place = max(scan.place, (instant_text(now), chr(0x10FFFF)))
+                scan.next_at = await self._store.reader.next_target(owner, now)
+
+    def _has_slots(self, owner: int) -> bool:
+        hosts = self.hosts.stars(owner)
+        queued = max((len(host.waiting) for host in hosts), default=0)
+        return queued < SCAN and any(host.has_slot(False) for host in hosts)
+
+    def _take_due(self, now: Instant) -> None:
+        while self._targets and self._targets[0][0] <= now:
+            target, key = heapq.heappop(self._targets)
+            state = self._states.get(key)
+            if state is not None and state.target == target:
+                self._offer(state)
+        if len(self._targets) > 2 * len(self._states) + 1000:
+            self._rebuild_targets()
+
+    def _rebuild_targets(self) -> None:
+        """Leave out what moved since it was noted."""
+        known = {(s.target, s.key) for s in self._states.values() if s.target is not None}
+        self._targets = sorted(set(self._targets) & known)
+
+    def _next_wake(self) -> Instant | None:
+        wakes = [
+            scan.next_at
+            for owner, scan in self._scans.items()
+            if scan.next_at is not None and self._has_slots(owner)
+        ]
+        while self._targets:
+            target, key = self._targets[0]
+            state = self._states.get(key)
+            if state is not None and state.target == target:
+                wakes.append(target)
+                break
+            heapq.heappop(self._targets)
+        return min(wakes, default=None)
+
+    # --- from due to a task
+
+    def _offer(self, state: SessionState) -> None:
+        """Start the Session's next message if a host with a free slot takes it."""
+        if state.busy or state.pause or self._stopping:
+            return
+        host = self.hosts.first(state.key)
+        if host is None:
+            return
+        host.waiting.pop(state.key, None)
+        host.waiting_silent.pop(state.key, None)
+        if not host.has_slot(state.silent):
+            (host.waiting_silent if state.silent else host.waiting)[state.key] = None
+            return
+        slot = host.take_slot(state.silent)
+        state.task = asyncio.create_task(self._send(state, host, slot))
+        self._tasks.add(state.task)
+        state.task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, state: SessionState, host: Host, slot: Slot) -> None:
+        following: Next = Then.WAIT
+        try:
+            following = await self._sender.send_next(state, host, slot)
+        except Exception:
+            self.failures += 1
+            log.exception("sending_failed", owner_uid=state.key[0], session_id=state.key[1])
+        finally:
+            state.task = None
+            host.free_slot(slot)
+        self._follow(state, following)
+
+    def _follow(self, state: SessionState, following: Next) -> None:
+        if isinstance(following, Nothing):
+            self._know(state, following.again_at)
+            self._woken.set()
+        elif following is Then.LOOK:
+            self._look_at(state.key)
+        else:
+            self._forget_if_idle(state)
+
+    def _slot_freed(self, host: Host) -> None:
+        for waiting, silent in ((host.waiting, False), (host.waiting_silent, True)):
+            while waiting and host.has_slot(silent):
+                key = next(iter(waiting))
+                del waiting[key]
+                if key in self._states:
+                    self._offer(self._states[key])
+        if host.uid in self._scans:
+            self._woken.set()
+
+    def _admitted_late(self, host: Host, followup: FollowUp, message_id: str | None) -> None:
+        """An admission after its time-out counts: its receipt is written before anything else."""
+        state = self._state((followup.owner_uid, followup.session_id))
+        state.recording += 1  # from this moment, not from the task's first step
+        task = asyncio.create_task(self._record_late(state, host.name, followup, message_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _record_late(
+        self, state: SessionState, host: str, followup: FollowUp, message_id: str | None
+    ) -> None:
+        state.epoch += 1
+        try:
+            await self._sender.record(state, followup, host, message_id)
+        finally:
+            state.recording -= 1
+        state.resume()
+        state.silent = False
+        self._look_at(state.key)
+
+    # --- small things
+
+    def _state(self, key: Key) -> SessionState:
+        state = self._states.get(key)
+        if state is None:
+            state = self._states[key] = SessionState(key)
+        return state
+
+    def _state_changed(self, state: SessionState) -> None:
+        self._look_at(state.key)
+
+    def _look_at(self, key: Key) -> None:
+        self._dirty[key] = None
+        self._woken.set()
+
+    def _forget_if_idle(self, state: SessionState) -> None:
+        if not state.idle or self.hosts.named(state.key):
+            return
+        if any(host.awaits(state.key) for host in self.hosts.line(state.key)):
+            return
+        state.drop()
+        self._states.pop(state.key, None)
+
+    # --- upkeep, in slices beside the loop
+
+    def _start_upkeep(self) -> None:
+        if self._upkeep is None or self._upkeep.done():
+            self._upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
+        else:
+            self._look_ahead = True
+
+    async def _keep_up(self) -> None:
+        try:
+            await self._correct_ahead()
+            await self._recompute_zones()
+        except Exception:
+            log.exception("upkeep_failed")
+            self._look_ahead = True
+            self._clock.call_later(RETRY_SECONDS, self._woken.set)
+
+    async def _correct_ahead(self) -> None:
+        moved = 0
+        done = False
+        while not done:
+            part = await self._slice(correct_ahead(self._clock.now()))
+            moved += len(part.moved)
+            done = part.done
+        if moved:
+            log.warning("targets_of_a_fast_clock_corrected", reminders=moved)
+
+    async def _recompute_zones(self) -> None:
+        moved = 0
+        while self._sender.zone_mark is not None:
+            part = await self._slice(recompute_zones(self._sender.zone_mark, self._clock.now()))
+            moved += len(part.moved)
+            self._sender.zone_mark = None if part.done else part.mark
+            if part.done:
+                log.info("targets_recomputed_for_zone_data", moved=moved)
+
+    async def _slice(self, act: Callable[[sqlite3.Connection], Slice]) -> Slice:
+        part = await self._store.upkeep(act)
+        if part.bad:
+            await self._store.set_aside(part.bad)
+        for key in part.moved:
+            self.changed(key)
+        return part

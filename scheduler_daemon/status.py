@@ -1,0 +1,137 @@
+"""How the daemon is, as one caller may see it: its own reminders, hosts and Sessions."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from pathlib import Path
+
+from scheduler_daemon import __version__
+from scheduler_daemon.clock import Clock
+from scheduler_daemon.model import Instant
+from scheduler_daemon.rules import instant_text, zone_data_version
+from scheduler_daemon.scheduler import Scheduler
+from scheduler_daemon.server.hosts import Host
+from scheduler_daemon.service import Caller
+from scheduler_daemon.sessions import SessionState
+from scheduler_daemon.store.reader import Reader
+from scheduler_daemon.views import later
+from scheduler_daemon.wire import shapes
+from scheduler_daemon.wire.messages import PROTOCOL
+
+SHOWN = 100
+"""Hosts and Sessions that are listed at most."""
+
+
+class StatusBoard:
+    """Gathers what `daemon.status` shows."""
+
+    def __init__(
+        self, clock: Clock, reader: Reader, scheduler: Scheduler, database: Path, schema: int
+    ) -> None:
+        self._clock = clock
+        self._reader = reader
+        self._scheduler = scheduler
+        self._database = database
+        self._schema = schema
+        self._started_at = clock.now()
+        self._fault: shapes.PersistenceFault | None = None
+
+    def persistence_failed(self, at: Instant, code: str) -> None:
+        """Note the newest failure of the file."""
+        self._fault = {"at": instant_text(at), "code": code}
+
+    async def view(self, caller: Caller) -> shapes.Status:
+        """The status as `caller` may see it."""
+        now = self._clock.now()
+        view: shapes.Status = {
+            "server": f"scheduler-daemon {__version__}",
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+            "protocol": PROTOCOL,
+            "schema": self._schema,
+            "zone_data": zone_data_version(),
+            "clock": self._clock.source,
+            "started_at": instant_text(self._started_at),
+            "counts": await self._counts(caller.uid, now),
+            "hosts": [_host(h) for h in self._scheduler.hosts.of_owner(caller.uid)[:SHOWN]],
+            "retrying": self._retrying(caller.uid, now),
+        }
+        if caller.admin:
+            view["database"] = str(self._database)
+        if self._scheduler.last_scan_at is not None:
+            view["last_scan_at"] = instant_text(self._scheduler.last_scan_at)
+        if self._scheduler.next_wake_at is not None:
+            view["next_wake_at"] = instant_text(self._scheduler.next_wake_at)
+        if self._fault is not None:
+            view["last_persistence_error"] = self._fault
+        return view
+
+    async def _counts(self, owner: int, now: Instant) -> shapes.Counts:
+        counts = await self._reader.counts(owner, now)
+        return {
+            "active": counts.active,
+            "overdue": counts.overdue,
+            "overdue_without_host": await self._without_host(owner, now, counts.overdue),
+            "paused": 0,
+            "ended": counts.ended,
+            "set_aside": counts.set_aside,
+        }
+
+    async def _without_host(self, owner: int, now: Instant, overdue: int) -> int:
+        """Of `overdue`, those in Sessions that no host is attached to."""
+        hosts = self._scheduler.hosts
+        if not overdue or hosts.stars(owner):
+            return 0
+        in_live = await self._reader.overdue_in(hosts.names(owner), now)
+        return max(0, overdue - sum(in_live.values()))
+
+    def _retrying(self, owner: int, now: Instant) -> list[shapes.RetryStatus]:
+        shown: list[shapes.RetryStatus] = []
+        for state in self._scheduler.states():
+            if state.key[0] == owner and len(shown) < SHOWN:
+                shown += self._of_session(state, now)
+        return shown[:SHOWN]
+
+    def _of_session(self, state: SessionState, now: Instant) -> list[shapes.RetryStatus]:
+        monotonic = self._clock.monotonic()
+        session = state.key[1]
+        rows: list[shapes.RetryStatus] = []
+        if state.recording:
+            rows.append({"session_id": session, "why": "receipt", "attempts": state.attempts})
+        if state.pause is not None:
+            at = later(now, state.pause.until - monotonic)
+            row: shapes.RetryStatus = {
+                "session_id": session,
+                "why": state.pause.why,
+                "attempts": state.attempts,
+                "next_try_at": at,
+            }
+            if state.last_error is not None:
+                row["last_error"] = state.last_error
+            rows.append(row)
+        for aside in state.asides.values():
+            at = later(now, aside.until - monotonic)
+            rows.append(
+                {
+                    "session_id": session,
+                    "why": "set_aside",
+                    "attempts": aside.attempts,
+                    "next_try_at": at,
+                    "last_error": aside.last_error,
+                }
+            )
+        return rows
+
+
+def _host(host: Host) -> shapes.HostStatus:
+    view: shapes.HostStatus = {
+        "name": host.name,
+        "sessions": "*" if host.star else sorted(host.sessions)[:SHOWN],
+        "in_flight": host.in_flight,
+        "max_in_flight": host.slots,
+        "attached_at": instant_text(host.attached_at),
+    }
+    if not host.star:
+        view["session_count"] = len(host.sessions)
+    return view

@@ -1,0 +1,135 @@
+"""Numbered SQL files into the schema, each in one transaction with its checksum recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler_daemon.store.database import APPLICATION_ID, DatabaseRefused, connect
+
+COPIES_KEPT = 3
+
+_LEDGER = """CREATE TABLE IF NOT EXISTS migrations (
+  number     INTEGER PRIMARY KEY,
+  name       TEXT NOT NULL,
+  checksum   TEXT NOT NULL,
+  applied_at TEXT NOT NULL
+) STRICT"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file: `number` from its name, `checksum` the SHA-256 of its text."""
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def folder() -> Path:
+    """Where the SQL files are: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "migrations"
+    return inside if inside.is_dir() else package.parent / "migrations"
+
+
+def known(where: Path | None = None) -> list[Migration]:
+    """Every migration of this version, by number."""
+    files = sorted((where or folder()).glob("[0-9][0-9][0-9][0-9]_*.sql"))
+    return [Migration(int(f.name[:4]), f.stem, f.read_text(encoding="utf-8")) for f in files]
+
+
+def pending(conn: sqlite3.Connection, migrations: list[Migration]) -> list[Migration]:
+    """What the file lacks; DatabaseRefused where it is newer or has another history."""
+    (version,) = conn.execute("PRAGMA user_version").fetchone()
+    newest = migrations[-1].number
+    if version > newest:
+        raise DatabaseRefused(
+            f"the database has schema {version}, this program knows up to {newest}; "
+            "use a newer scheduler-daemon, nothing was changed"
+        )
+    applied = _applied(conn)
+    for migration in migrations[: len(applied)]:
+        if applied.get(migration.number) != migration.checksum:
+            raise DatabaseRefused(
+                f"migration {migration.name} was applied to the database in another form; "
+                "nothing was changed"
+            )
+    if sorted(applied) != [m.number for m in migrations[: len(applied)]] or version != len(applied):
+        raise DatabaseRefused("the database has an unknown history; nothing was changed")
+    return migrations[len(applied) :]
+
+
+def _applied(conn: sqlite3.Connection) -> dict[int, str]:
+    if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").fetchone():
+        return {}
+    return dict(conn.execute("SELECT number, checksum FROM migrations ORDER BY number").fetchall())
+
+
+def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> list[str]:
+    """Bring the file at `path` to the newest schema; gives the names of what was applied.
+
+    `now` is a canonical instant. Before the first migration of a file that has a schema, a copy
+    is made beside it. A migration that fails leaves the file as it was: DatabaseRefused.
+    """
+    wanted = migrations or known()
+    try:
+        with closing(connect(path, read_only=False)) as conn:
+            todo = pending(conn, wanted)
+            if todo and len(todo) < len(wanted):
+                _copy(conn, path, todo[0].number - 1, now)
+            for migration in todo:
+                _apply(conn, migration, now)
+    except sqlite3.Error as error:
+        raise DatabaseRefused(f"cannot bring the database {path} to this schema: {error}") from None
+    return [m.name for m in todo]
+
+
+def _apply(conn: sqlite3.Connection, migration: Migration, now: str) -> None:
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        conn.execute(_LEDGER)
+        for statement in statements(migration.sql):
+            conn.execute(statement)
+        conn.execute(
+            "INSERT INTO migrations VALUES (?, ?, ?, ?)",
+            (migration.number, migration.name, migration.checksum, now),
+        )
+        conn.execute(f"PRAGMA user_version = {migration.number}")
+        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        conn.execute("COMMIT")
+    except sqlite3.Error:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        raise
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script. `executescript` would commit the open transaction first."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _copy(conn: sqlite3.Connection, path: Path, version: int, now: str) -> None:
+    """A consistent copy named with the schema it has and the date; the newest three stay."""
+    stamp = now[:19].replace("-", "").replace(":", "")
+    copy = path.with_name(f"{path.name}.schema{version}-{stamp}Z")
+    os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+    with closing(sqlite3.connect(copy)) as target:
+        conn.backup(target)
+    copies = sorted(path.parent.glob(f"{path.name}.schema*Z"), key=lambda p: p.name[-16:])
+    for old in copies[:-COPIES_KEPT]:
+        old.unlink()

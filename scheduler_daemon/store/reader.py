@@ -1,0 +1,320 @@
+"""Everything that only looks, on the reading connection: readers of a WAL wait for nobody."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from scheduler_daemon.model import Dispatch, Instant, Reminder
+from scheduler_daemon.rules import instant_text, parse_instant_text
+from scheduler_daemon.store.database import Database
+from scheduler_daemon.store.queries import QUERIES
+from scheduler_daemon.store.rows import (
+    REMINDER_COLUMNS,
+    BadRow,
+    Row,
+    decode_dispatch,
+    decode_reminder,
+)
+
+T = TypeVar("T")
+
+PAGE_CHARS = 512 * 1024
+"""Words on one page, about: what is read beyond it would not fit the answer's frame."""
+
+Key = tuple[int, str]
+"""A Session: its owner's uid and its name."""
+
+Place = tuple[str, int]
+"""Where a page ended: the target (empty where the order is by creation) and the number."""
+
+START: Place = ("", 0)
+
+_SCHEDULED_AT = REMINDER_COLUMNS.index("scheduled_at")
+
+
+@dataclass(slots=True)
+class Rows:
+    """Reminders read, and the rows among them that do not decode."""
+
+    reminders: list[Reminder] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Page:
+    """A page of reminders, each with its newest dispatch; `more` when it ended before the last."""
+
+    items: list[tuple[Reminder, Dispatch | None]]
+    bad: list[BadRow]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Reminders of one owner by state."""
+
+    active: int
+    ended: int
+    set_aside: int
+    overdue: int
+
+
+class Reader:
+    """Questions to the file. Each method is one snapshot."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def _look(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        def in_snapshot(conn: sqlite3.Connection) -> T:
+            conn.execute("BEGIN")
+            try:
+                return question(conn)
+            finally:
+                conn.execute("COMMIT")
+
+        return await self._database.run(in_snapshot)
+
+    async def get(
+        self, number: int, owner: int | None, session: str | None
+    ) -> tuple[Reminder, Dispatch | None] | BadRow | None:
+        """The reminder and its newest dispatch; None where there is none, BadRow undecoded."""
+
+        def question(conn: sqlite3.Connection) -> tuple[Reminder, Dispatch | None] | BadRow | None:
+            values = {"number": number, "owner": owner, "session": session}
+            row = conn.execute(QUERIES["reminder_by_number"], values).fetchone()
+            if row is None:
+                return None
+            try:
+                return decode_reminder(row), last_dispatch(conn, number)
+            except BadRow as bad:
+                return bad
+
+        return await self._look(question)
+
+    async def page(
+        self,
+        owner: int | None,
+        session: str | None,
+        status: str,
+        *,
+        by_target: bool,
+        after: Place,
+        limit: int,
+    ) -> Page:
+        """A page after a place; `status` is active, ended or all, owner None is everybody."""
+        values = {
+            "owner": owner,
+            "session": session,
+            "after_target": after[0],
+            "after_number": after[1],
+            "count": limit + 1,
+        }
+        order = "target" if by_target else "created"
+
+        def question(conn: sqlite3.Connection) -> Page:
+            if owner is None:
+                rows = conn.execute(QUERIES[f"list_all_{order}"], values | {"status": status})
+                return _page(conn, rows, limit)
+            name = f"list_{'owner' if session is None else 'session'}_{order}"
+            statuses = ("active", "ended") if status == "all" else (status,)
+            found: list[Row] = []
+            for each in statuses:
+                found += conn.execute(QUERIES[name], values | {"status": each}).fetchmany(limit + 1)
+            if len(statuses) > 1:
+                found.sort(key=_place_of_row if by_target else lambda row: row[0])
+            return _page(conn, found, limit)
+
+        return await self._look(question)
+
+    async def history(
+        self, owner: int | None, number: int | None, session: str | None, before: int, limit: int
+    ) -> tuple[list[Dispatch], bool]:
+        """Dispatches older than `before`, newest first, and whether there are more."""
+        name = "history_of_session" if number is None else "history_of_reminder"
+        values = {
+            "owner": owner,
+            "number": number,
+            "session": session,
+            "before": before,
+            "count": limit + 1,
+        }
+
+        def question(conn: sqlite3.Connection) -> tuple[list[Dispatch], bool]:
+            found: list[Dispatch] = []
+            chars = 0
+            for row in conn.execute(QUERIES[name], values):
+                if len(found) == limit or chars > PAGE_CHARS:
+                    return found, True
+                found.append(decode_dispatch(row))
+                chars += len(found[-1].prompt)
+            return found, False
+
+        return await self._look(question)
+
+    async def targets(self, keys: Iterable[Key]) -> dict[Key, Instant | None]:
+        """The earliest target of each Session; None where nothing is active."""
+
+        def question(conn: sqlite3.Connection) -> dict[Key, Instant | None]:
+            return {key: _instant(_session_value(conn, "session_target", key)) for key in keys}
+
+        return await self._look(question)
+
+    async def sessions_due(
+        self, owner: int, now: Instant, after: tuple[str, str], limit: int
+    ) -> list[tuple[str, str]]:
+        """Targets and names of Sessions with something due, in the order of targets."""
+        values = {
+            "owner": owner,
+            "now": instant_text(now),
+            "after_target": after[0],
+            "after_session": after[1],
+            "count": limit,
+        }
+        return await self._look(
+            lambda conn: conn.execute(QUERIES["sessions_due"], values).fetchall()
+        )
+
+    async def next_target(self, owner: int, after: Instant) -> Instant | None:
+        """The earliest target of an owner after an instant."""
+        values = {"owner": owner, "after": instant_text(after)}
+        return await self._look(
+            lambda conn: _instant(conn.execute(QUERIES["next_target"], values).fetchone()[0])
+        )
+
+    async def owners(self) -> list[int]:
+        """Owners with active reminders."""
+        return await self._look(
+            lambda conn: [uid for (uid,) in conn.execute(QUERIES["owners_active"])]
+        )
+
+    async def due(
+        self, key: Key, now: Instant, one_shots: int, recurring: int
+    ) -> tuple[Rows, Rows]:
+        """The first due one-shots and overdue recurring reminders of a Session, at most so many.
+
+        Both by target and creation.
+        """
+        values = {"owner": key[0], "session": key[1], "now": instant_text(now)}
+        start = {"after_target": START[0], "after_number": START[1]}
+
+        def question(conn: sqlite3.Connection) -> tuple[Rows, Rows]:
+            ones = conn.execute(QUERIES["due_one_shots"], values | {"count": one_shots})
+            often = conn.execute(QUERIES["due_recurring"], values | start | {"count": recurring})
+            return _decode(ones), _decode(often)
+
+        return await self._look(question)
+
+    async def due_recurring(self, key: Key, now: Instant, after: Place, limit: int) -> Rows:
+        """Overdue recurring reminders of a Session after a place, by target and creation."""
+        values = {
+            "owner": key[0],
+            "session": key[1],
+            "now": instant_text(now),
+            "after_target": after[0],
+            "after_number": after[1],
+            "count": limit,
+        }
+        return await self._look(
+            lambda conn: _decode(conn.execute(QUERIES["due_recurring"], values))
+        )
+
+    async def next_target_of_session(self, key: Key, now: Instant) -> Instant | None:
+        """The earliest target of a Session after an instant."""
+        extra = {"now": instant_text(now)}
+        return await self._look(
+            lambda conn: _instant(_session_value(conn, "next_target_of_session", key, extra))
+        )
+
+    async def decided_at(self, number: int, occurrence_at: Instant) -> Instant | None:
+        """When the dispatch of an occurrence was decided; None where there is none."""
+        values = {"number": number, "occurrence_at": instant_text(occurrence_at)}
+        return await self._look(
+            lambda conn: _instant(conn.execute(QUERIES["decided_at"], values).fetchone()[0])
+        )
+
+    async def counts(self, owner: int, now: Instant) -> Counts:
+        """An owner's reminders by state."""
+        values = {"owner": owner, "now": instant_text(now)}
+
+        def question(conn: sqlite3.Connection) -> Counts:
+            row = conn.execute(QUERIES["counts_of_owner"], values).fetchone()
+            active, ended, set_aside = row or (0, 0, 0)
+            (overdue,) = conn.execute(QUERIES["overdue_of_owner"], values).fetchone()
+            return Counts(active, ended, set_aside, overdue)
+
+        return await self._look(question)
+
+    async def overdue_in(self, keys: Iterable[Key], now: Instant) -> dict[Key, int]:
+        """How many reminders are overdue in each Session."""
+        extra = {"now": instant_text(now)}
+
+        def question(conn: sqlite3.Connection) -> dict[Key, int]:
+            return {key: _session_value(conn, "overdue_of_session", key, extra) for key in keys}
+
+        return await self._look(question)
+
+    async def meta(self, name: str) -> str | None:
+        """A fact about the file itself."""
+        return await self._look(lambda conn: meta_value(conn, name))
+
+
+def meta_value(conn: sqlite3.Connection, name: str) -> str | None:
+    row = conn.execute(QUERIES["meta_value"], {"name": name}).fetchone()
+    return row[0] if row else None
+
+
+def last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:
+    row = conn.execute(QUERIES["last_dispatch"], {"number": number}).fetchone()
+    return decode_dispatch(row) if row else None
+
+
+def _page(conn: sqlite3.Connection, rows: Iterable[Row], limit: int) -> Page:
+    page = Page([], [], more=False)
+    chars = 0
+    for count, row in enumerate(rows):
+        if count == limit or chars > PAGE_CHARS:
+            page.more = True
+            break
+        try:
+            reminder = decode_reminder(row)
+        except BadRow as bad:
+            page.bad.append(bad)
+            continue
+        page.items.append((reminder, last_dispatch(conn, reminder.number)))
+        chars += len(reminder.prompt)
+    return page
+
+
+def _decode(rows: Iterable[Row]) -> Rows:
+    result = Rows()
+    for row in rows:
+        try:
+            result.reminders.append(decode_reminder(row))
+        except BadRow as bad:
+            result.bad.append(bad)
+    return result
+
+
+def _place_of_row(row: Row) -> Place:
+    return row[_SCHEDULED_AT], row[0]
+
+
+def place(reminder: Reminder) -> Place:
+    """Where a reminder stands in the order of targets."""
+    return instant_text(reminder.scheduled_at), reminder.number
+
+
+def _session_value(
+    conn: sqlite3.Connection, name: str, key: Key, extra: dict[str, Any] | None = None
+) -> Any:
+    values = {"owner": key[0], "session": key[1], **(extra or {})}
+    row = conn.execute(QUERIES[name], values).fetchone()
+    return row[0] if row else None
+
+
+def _instant(text: str | None) -> Instant | None:
+    return None if text is None else parse_instant_text(text)

@@ -1,0 +1,383 @@
+"""What is written: one public method is one transaction, named by what it means."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scheduler_daemon.errors import (
+    IdempotencyConflict,
+    LimitReached,
+    ReminderNotFound,
+    SchedulerError,
+)
+from scheduler_daemon.model import Dispatch, FollowUp, Instant, Occurrence, Reminder, Rule
+from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store.database import Database, Identity, open_database
+from scheduler_daemon.store.queries import QUERIES
+from scheduler_daemon.store.reader import Key, Reader, last_dispatch
+from scheduler_daemon.store.rows import (
+    BadRow,
+    Row,
+    context_text,
+    decode_reminder,
+    rule_columns,
+)
+from scheduler_daemon.store.writer import Writer
+
+T = TypeVar("T")
+
+NOT_FOUND = "no reminder of yours has this id here; reminder.list shows those that exist"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A creation whose form was checked.
+
+    `target` is None when the time was refused: `refusal` is raised unless the idempotency key
+    finds what an earlier request made. `request_hash` is of the canonical request.
+    """
+
+    owner_uid: int
+    session_id: str
+    rule: Rule
+    target: Instant | None
+    refusal: SchedulerError | None
+    title: str | None
+    prompt: str
+    context: Mapping[str, str] | None
+    key: str | None
+    request_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What a creation gave: `reminder` is None when the key's reminder is gone."""
+
+    number: int
+    reminder: Reminder | None
+    last_dispatch: Dispatch | None
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most active reminders to keep."""
+
+    per_session: int
+    per_owner: int
+
+
+class Store:
+    """The file. `reader` answers questions; the methods here write."""
+
+    def __init__(self, writing: Database, reading: Database, writer: Writer) -> None:
+        self._writing = writing
+        self._reading = reading
+        self._writer = writer
+        self.reader = Reader(reading)
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        monotonic: Callable[[], float],
+        wait_seconds: float,
+        failed: Callable[[str], None],
+    ) -> Store:
+        """Open a migrated file. See Writer for the arguments; `close` ends both threads."""
+        writing = await open_database(path, read_only=False)
+        try:
+            reading = await open_database(path, read_only=True)
+        except BaseException:
+            await writing.close()
+            raise
+        writer = Writer(
+            writing,
+            Identity(path),
+            monotonic=monotonic,
+            wait_seconds=wait_seconds,
+            failed=failed,
+        )
+        return cls(writing, reading, writer)
+
+    async def close(self) -> None:
+        """Write what waits, then close the file."""
+        await self._writer.drained()
+        await self._reading.close()
+        await self._writing.close()
+
+    async def create(self, draft: Draft, now: Instant, limits: Limits) -> Created:
+        """Store a reminder, or find the one its idempotency key made."""
+        return await self._writer.run(lambda conn: _create(conn, draft, now, limits))
+
+    async def change(
+        self,
+        number: int,
+        owner: int | None,
+        session: str | None,
+        changed: Callable[[Reminder], Reminder],
+    ) -> tuple[Reminder, Reminder, Dispatch | None]:
+        """Replace a reminder by `changed(reminder)`; gives both and the newest dispatch.
+
+        `changed` is pure; what it raises reaches the caller and nothing is written, and neither
+        is anything when it gives back its argument. Raises reminder_not_found.
+        """
+        return await self._writer.run(
+            lambda conn: _change(
+                conn, {"number": number, "owner": owner, "session": session}, changed
+            )
+        )
+
+    async def delete(
+        self, number: int, owner: int | None, session: str | None, now: Instant
+    ) -> Key | None:
+        """Delete a reminder; gives its Session, None where there was none."""
+        values = {"number": number, "owner": owner, "session": session}
+
+        def act(conn: sqlite3.Connection) -> Key | None:
+            found: Key | None = conn.execute(QUERIES["delete_reminder"], values).fetchone()
+            if found:
+                conn.execute(QUERIES["key_gone"], {"number": number, "now": instant_text(now)})
+            return found
+
+        return await self._writer.run(act)
+
+    async def record(
+        self, followup: FollowUp, admitted_at: Instant, host: str, message_id: str | None
+    ) -> None:
+        """Write every receipt of an admitted follow-up and advance or end every record.
+
+        Waits for a foreign lock without end; other failures are raised and can be retried.
+        """
+        shared: dict[str, Any] = {
+            "followup_id": followup.followup_id,
+            "owner": followup.owner_uid,
+            "session": followup.session_id,
+            "decided_at": instant_text(followup.decided_at),
+            "admitted_at": instant_text(admitted_at),
+            "host": host,
+            "message_id": message_id,
+            "outcome": "admitted",
+        }
+
+        def act(conn: sqlite3.Connection) -> None:
+            for occurrence in followup.occurrences:
+                _receive(conn, occurrence, shared)
+                _advance(conn, occurrence, shared["decided_at"], shared["admitted_at"])
+                conn.execute(
+                    QUERIES["note_occurrence"],
+                    {
+                        "number": occurrence.reminder.number,
+                        "occurrence_at": instant_text(occurrence.occurrence_at),
+                    },
+                )
+
+        await self._writer.run(act, patient=True)
+
+    async def advance(self, occurrences: Iterable[Occurrence], now: Instant) -> None:
+        """Move records past occurrences that were dispatched before."""
+        at = instant_text(now)
+
+        def act(conn: sqlite3.Connection) -> None:
+            for occurrence in occurrences:
+                _advance(conn, occurrence, at, at)
+
+        await self._writer.run(act)
+
+    async def set_aside(self, rows: Iterable[BadRow]) -> list[Key]:
+        """Take rows that do not decode out of what is due; gives their Sessions."""
+
+        def act(conn: sqlite3.Connection) -> list[Key]:
+            keys = []
+            for bad in rows:
+                values = {"number": bad.number, "reason": bad.reason[:500]}
+                keys += conn.execute(QUERIES["set_aside"], values).fetchall()
+            return keys
+
+        return await self._writer.run(act)
+
+    async def retarget(
+        self, reminder: Reminder, target: Instant, after_at: Instant, computed_at: Instant
+    ) -> None:
+        """Give a record a target that was computed anew, unless its timing changed meanwhile."""
+        await self._writer.run(lambda conn: retarget(conn, reminder, target, after_at, computed_at))
+
+    async def upkeep(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """One slice of the store's own upkeep (store/upkeep.py) in one transaction."""
+        return await self._writer.run(act)
+
+
+def _create(conn: sqlite3.Connection, draft: Draft, now: Instant, limits: Limits) -> Created:
+    who = {"owner": draft.owner_uid, "session": draft.session_id}
+    earlier = _earlier(conn, draft, who)
+    if earlier is not None:
+        return earlier
+    if draft.target is None:
+        assert draft.refusal is not None
+        raise draft.refusal
+    _check_limits(conn, who, limits)
+    at = instant_text(now)
+    values = rule_columns(draft.rule, draft.target) | {
+        "owner_uid": draft.owner_uid,
+        "session_id": draft.session_id,
+        "title": draft.title,
+        "prompt": draft.prompt,
+        "context": context_text(draft.context),
+        "after_at": at,
+        "computed_at": at,
+        "created_at": at,
+    }
+    number = conn.execute(QUERIES["insert_reminder"], values).lastrowid
+    assert number is not None
+    if draft.key is not None:
+        conn.execute(
+            QUERIES["insert_key"],
+            who
+            | {"key": draft.key, "request_hash": draft.request_hash, "number": number, "now": at},
+        )
+    return Created(number, _made(draft, draft.target, number, now), None, created=True)
+
+
+def _made(draft: Draft, target: Instant, number: int, now: Instant) -> Reminder:
+    return Reminder(
+        number=number,
+        owner_uid=draft.owner_uid,
+        session_id=draft.session_id,
+        rule=draft.rule,
+        title=draft.title,
+        prompt=draft.prompt,
+        context=draft.context or None,
+        scheduled_at=target,
+        after_at=now,
+        computed_at=now,
+        last_occurrence_at=None,
+        generation=0,
+        status="active",
+        ended_at=None,
+        ended_reason=None,
+        revision=1,
+        timing_revision=1,
+        words_revision=1,
+        created_at=now,
+    )
+
+
+def _earlier(conn: sqlite3.Connection, draft: Draft, who: dict[str, Any]) -> Created | None:
+    if draft.key is None:
+        return None
+    found = conn.execute(QUERIES["key_found"], who | {"key": draft.key}).fetchone()
+    if found is None:
+        return None
+    request_hash, number = found
+    if request_hash != draft.request_hash:
+        raise IdempotencyConflict(
+            "this idempotency_key was used in this Session for another request; "
+            "repeat that request as it was, or take a new key",
+            field="idempotency_key",
+        )
+    row = _row(conn, {"number": number, "owner": draft.owner_uid, "session": None})
+    if row is None:
+        return Created(number, None, None, created=False)
+    return Created(number, decode_reminder(row), last_dispatch(conn, number), created=False)
+
+
+def _check_limits(conn: sqlite3.Connection, who: dict[str, Any], limits: Limits) -> None:
+    for name, limit, where in (
+        ("active_of_session", limits.per_session, "this Session"),
+        ("active_of_owner", limits.per_owner, "this user"),
+    ):
+        row = conn.execute(QUERIES[name], who).fetchone()
+        if row and row[0] >= limit:
+            raise LimitReached(
+                f"{where} has {row[0]} active reminders and may keep {limit}; "
+                "delete some that are no longer wanted"
+            )
+
+
+def _row(conn: sqlite3.Connection, values: dict[str, Any]) -> Row | None:
+    row: Row | None = conn.execute(QUERIES["reminder_by_number"], values).fetchone()
+    return row
+
+
+def _change(
+    conn: sqlite3.Connection, where: dict[str, Any], changed: Callable[[Reminder], Reminder]
+) -> tuple[Reminder, Reminder, Dispatch | None]:
+    row = _row(conn, where)
+    if row is None:
+        raise ReminderNotFound(NOT_FOUND, field="id")
+    old = decode_reminder(row)
+    new = changed(old)
+    if new is not old:
+        values = rule_columns(new.rule, new.scheduled_at) | {
+            "number": new.number,
+            "title": new.title,
+            "prompt": new.prompt,
+            "context": context_text(new.context),
+            "after_at": instant_text(new.after_at),
+            "computed_at": instant_text(new.computed_at),
+            "generation": new.generation,
+            "revision": new.revision,
+            "timing_revision": new.timing_revision,
+            "words_revision": new.words_revision,
+        }
+        conn.execute(QUERIES["update_reminder"], values)
+    return old, new, last_dispatch(conn, new.number)
+
+
+def _receive(conn: sqlite3.Connection, occurrence: Occurrence, shared: dict[str, Any]) -> None:
+    reminder = occurrence.reminder
+    words = {"number": reminder.number, "words_revision": reminder.words_revision}
+    conn.execute(
+        QUERIES["insert_dispatch"],
+        shared
+        | words
+        | {
+            "occurrence_id": occurrence.occurrence_id,
+            "occurrence_at": instant_text(occurrence.occurrence_at),
+        },
+    )
+    conn.execute(
+        QUERIES["keep_sent_words"], words | {"title": reminder.title, "prompt": reminder.prompt}
+    )
+
+
+def _advance(conn: sqlite3.Connection, occurrence: Occurrence, decided: str, ended: str) -> None:
+    reminder = occurrence.reminder
+    where = {
+        "number": reminder.number,
+        "timing_revision": reminder.timing_revision,
+        "target": instant_text(reminder.scheduled_at),
+    }
+    if occurrence.next_at is None:
+        recurring = reminder.rule.kind not in ("after", "at")
+        reason = "range" if recurring else "delivered"
+        conn.execute(QUERIES["end_reminder"], where | {"ended_at": ended, "reason": reason})
+    else:
+        next_at = instant_text(occurrence.next_at)
+        conn.execute(
+            QUERIES["advance_reminder"], where | {"next_at": next_at, "decided_at": decided}
+        )
+
+
+def retarget(
+    conn: sqlite3.Connection,
+    reminder: Reminder,
+    target: Instant,
+    after_at: Instant,
+    computed_at: Instant,
+) -> None:
+    conn.execute(
+        QUERIES["retarget"],
+        {
+            "number": reminder.number,
+            "timing_revision": reminder.timing_revision,
+            "target": instant_text(target),
+            "after_at": instant_text(after_at),
+            "computed_at": instant_text(computed_at),
+        },
+    )

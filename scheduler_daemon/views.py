@@ -1,0 +1,135 @@
+"""Values as the wire shows them: a reminder, why it waits, a dispatch. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import cast
+
+from scheduler_daemon.model import Dispatch, Instant, Reminder
+from scheduler_daemon.rules import describe, instant_text, local_text, selector_of, zone_of
+from scheduler_daemon.server.hosts import Hosts
+from scheduler_daemon.sessions import SessionState, message_of
+from scheduler_daemon.wire import shapes
+
+
+def reminder_view(
+    reminder: Reminder,
+    last_dispatch: Dispatch | None,
+    waiting_for: shapes.WaitingFor,
+    now: Instant,
+) -> shapes.Reminder:
+    """A reminder as its owner sees it at `now`."""
+    overdue = reminder.scheduled_at <= now
+    view: shapes.Reminder = {
+        "id": reminder.id,
+        "owner_uid": reminder.owner_uid,
+        "session_id": reminder.session_id,
+        "kind": reminder.rule.kind,
+        "rule": cast("shapes.Selector", selector_of(reminder.rule)),
+        "prompt": reminder.prompt,
+        "scheduled_at": instant_text(reminder.scheduled_at),
+        "rule_text": describe(reminder.rule),
+        "status": "active" if reminder.status == "active" else "ended",
+        "paused": False,
+        "state": "ended" if reminder.status == "ended" else "overdue" if overdue else "scheduled",
+        "revision": reminder.revision,
+        "created_at": instant_text(reminder.created_at),
+        "waiting_for": waiting_for,
+    }
+    zone = zone_of(reminder.rule)
+    if zone is not None:
+        view["scheduled_at_local"] = local_text(reminder.scheduled_at, zone)
+    if reminder.title is not None:
+        view["title"] = reminder.title
+    if reminder.context is not None:
+        view["context"] = dict(reminder.context)
+    if reminder.ended_at is not None:
+        view["ended_at"] = instant_text(reminder.ended_at)
+    if reminder.ended_reason is not None:
+        view["ended_reason"] = reminder.ended_reason
+    if last_dispatch is not None:
+        view["last_dispatch"] = dispatch_summary(last_dispatch)
+    return view
+
+
+def dispatch_summary(dispatch: Dispatch) -> shapes.DispatchSummary:
+    """A dispatch without its words."""
+    view: shapes.DispatchSummary = {
+        "followup_id": dispatch.followup_id,
+        "occurrence_id": dispatch.occurrence_id,
+        "reminder_id": dispatch.reminder_id,
+        "session_id": dispatch.session_id,
+        "occurrence_at": instant_text(dispatch.occurrence_at),
+        "decided_at": instant_text(dispatch.decided_at),
+        "admitted_at": instant_text(dispatch.admitted_at),
+        "host": dispatch.host,
+        "outcome": dispatch.outcome,
+    }
+    if dispatch.message_id is not None:
+        view["message_id"] = dispatch.message_id
+    return view
+
+
+def dispatch_view(dispatch: Dispatch) -> shapes.Dispatch:
+    """A dispatch with the words that were sent."""
+    words: dict[str, str] = {"prompt": dispatch.prompt}
+    if dispatch.title is not None:
+        words["title"] = dispatch.title
+    return cast("shapes.Dispatch", {**dispatch_summary(dispatch), **words})
+
+
+def waiting_for(
+    reminder: Reminder,
+    state: SessionState | None,
+    hosts: Hosts,
+    now: Instant,
+    monotonic: float,
+) -> shapes.WaitingFor:
+    """Why a reminder has not been sent at `now` (`monotonic` seconds, for pauses)."""
+    if reminder.status == "ended":
+        return {"why": "ended"}
+    if state is not None and state.holds(reminder):
+        return {"why": "receipt" if state.recording else "in_flight", "attempts": state.attempts}
+    if reminder.scheduled_at > now:
+        return {"why": "target"}
+    key = (reminder.owner_uid, reminder.session_id)
+    if not hosts.line(key):
+        seen = hosts.last_seen(key)
+        if seen is None:
+            return {"why": "no_host"}
+        return {"why": "no_host", "last_host_seen_at": instant_text(seen)}
+    if hosts.first(key) is None:
+        return {"why": "host_gone"}
+    return _held_up(reminder, state, now, monotonic) or {"why": "behind"}
+
+
+def _held_up(
+    reminder: Reminder, state: SessionState | None, now: Instant, monotonic: float
+) -> shapes.WaitingFor | None:
+    """How the last attempt at the reminder's message ended, when that is what it waits for."""
+    if state is None:
+        return None
+    message = message_of(reminder)
+    aside = state.asides.get(message)
+    if aside is not None and aside.until > monotonic:
+        return {
+            "why": "set_aside",
+            "attempts": aside.attempts,
+            "last_error": aside.last_error,
+            "next_try_at": later(now, aside.until - monotonic),
+        }
+    if state.pause is None or (state.attempts and state.message != message):
+        return None
+    view: shapes.WaitingFor = {
+        "why": state.pause.why,
+        "attempts": state.attempts,
+        "next_try_at": later(now, state.pause.until - monotonic),
+    }
+    if state.last_error is not None:
+        view["last_error"] = state.last_error
+    return view
+
+
+def later(now: Instant, seconds: float) -> str:
+    """The canonical instant so many seconds after `now`, in whole milliseconds."""
+    return instant_text(now + dt.timedelta(milliseconds=max(0, round(seconds * 1000))))
