@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 from scheduler_daemon.clock import Clock
@@ -19,8 +18,8 @@ from scheduler_daemon.sending import Next, Nothing, Sender, Then
 from scheduler_daemon.server.hosts import Host, Hosts, Key, Peer, Slot
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.store.store import Store
-from scheduler_daemon.store.upkeep import Slice, correct_ahead, recompute_zones
 from scheduler_daemon.unclaimed import Unclaimed
+from scheduler_daemon.upkeep import Upkeep
 
 LOOKS = 500
 """Sessions whose target is read in one go."""
@@ -77,8 +76,7 @@ class Scheduler:
         self._scans: dict[int, _Scan] = {}
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._upkeep: asyncio.Task[None] | None = None
-        self._look_ahead = True
+        self._upkeep = Upkeep(clock, store, self._sender, self.changed)
         self._stopping = False
         self.scanned = asyncio.Event()
         self.last_scan_at: Instant | None = None
@@ -176,6 +174,7 @@ class Scheduler:
     async def run(self, zone_mark: int | None) -> None:
         """Run until cancelled. `zone_mark` is where computing targets again goes on, if it does."""
         self._sender.zone_mark = zone_mark
+        self._upkeep.start()
         while True:
             self._woken.clear()
             try:
@@ -192,8 +191,7 @@ class Scheduler:
     async def stop(self, seconds: float) -> None:
         """Start nothing more; wait for what is in flight, at most so long, and its receipts."""
         self._stopping = True
-        if self._upkeep:
-            self._upkeep.cancel()
+        self._upkeep.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
         for task in self._tasks:
@@ -220,9 +218,8 @@ class Scheduler:
             log.warning("clock_was_set", seconds=round(step, 3))
             # Targets that were due may lie ahead again.
             self.rescan()
-        if step < 0 or self._look_ahead:
-            self._look_ahead = False
-            self._start_upkeep()
+        if step < 0:
+            self._upkeep.start()
 
     async def _look(self) -> None:
         """Read the earliest target of every Session of which something changed."""
@@ -403,47 +400,3 @@ class Scheduler:
             return
         state.drop()
         self._states.pop(state.key, None)
-
-    # --- upkeep, in slices beside the loop
-
-    def _start_upkeep(self) -> None:
-        if self._upkeep is None or self._upkeep.done():
-            self._upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
-        else:
-            self._look_ahead = True
-
-    async def _keep_up(self) -> None:
-        try:
-            await self._correct_ahead()
-            await self._recompute_zones()
-        except Exception:
-            log.exception("upkeep_failed")
-            self._look_ahead = True
-            self._clock.call_later(RETRY_SECONDS, self._woken.set)
-
-    async def _correct_ahead(self) -> None:
-        moved = 0
-        done = False
-        while not done:
-            part = await self._slice(correct_ahead(self._clock.now()))
-            moved += len(part.moved)
-            done = part.done
-        if moved:
-            log.warning("targets_of_a_fast_clock_corrected", reminders=moved)
-
-    async def _recompute_zones(self) -> None:
-        moved = 0
-        while self._sender.zone_mark is not None:
-            part = await self._slice(recompute_zones(self._sender.zone_mark, self._clock.now()))
-            moved += len(part.moved)
-            self._sender.zone_mark = None if part.done else part.mark
-            if part.done:
-                log.info("targets_recomputed_for_zone_data", moved=moved)
-
-    async def _slice(self, act: Callable[[sqlite3.Connection], Slice]) -> Slice:
-        part = await self._store.upkeep(act)
-        if part.bad:
-            await self._store.set_aside(part.bad)
-        for key in part.moved:
-            self.changed(key)
-        return part

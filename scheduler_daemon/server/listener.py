@@ -25,7 +25,7 @@ BACKLOG = 1024
 log = get_logger(__name__)
 
 
-class SocketRefused(Exception):  # noqa: N818  a refusal, said to a person
+class SocketRefused(Exception):
     """The socket's path cannot be used; the message is one plain line for a person."""
 
 

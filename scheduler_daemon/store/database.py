@@ -22,7 +22,7 @@ _MAGIC = b"SQLite format 3\0"
 T = TypeVar("T")
 
 
-class DatabaseRefused(Exception):  # noqa: N818  a refusal, said to a person
+class DatabaseRefused(Exception):
     """The file or its folder cannot be used; the message is one plain line for a person."""
 
 

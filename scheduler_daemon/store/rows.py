@@ -63,7 +63,7 @@ REMINDER_COLUMNS = (
 """The order in which every statement selects a reminder."""
 
 
-class BadRow(Exception):  # noqa: N818  names what was found
+class BadRow(Exception):
     """A row that does not decode; the message says which column and why."""
 
     def __init__(self, number: int, reason: str) -> None:
