@@ -61,7 +61,8 @@ class LocalRule:
     """All readings of some times of day on some dates of a zone's clock, as instants in order.
 
     The order of readings is the order of instants but for a clock change: readings in a gap move
-    forward by its length, maybe past others, maybe onto one (then they count once).
+    forward by its length, maybe past others, maybe onto one (then they count once). Left out are
+    instants outside years 1 to 9999, and local dates there.
     """
 
     def __init__(self, dates: Dates, times: Sequence[dt.timedelta], zone: ZoneInfo) -> None:

@@ -103,13 +103,12 @@ def _each(weekdays: int) -> str:
 def _on_month_days(fields: CronFields) -> str:
     days, months = values(fields.month_days), values(fields.months)
     if len(days) == len(months) == 1:
-        return f"every year on {days[0]} {_month(months[0])}"
-    of_months = _in_months(fields.months)
-    if of_months.startswith(" in "):
-        of_months = of_months.replace(" in ", " of ", 1)
-    else:
-        of_months = " of every month" + of_months
-    return f"on the {_listed(fields.month_days, _ordinal)}{of_months}"
+        year = "leap year" if (days[0], months[0]) == (29, 2) else "year"
+        return f"every {year} on {days[0]} {_month(months[0])}"
+    listed, in_months = _listed(fields.month_days, _ordinal), _in_months(fields.months)
+    if in_months.startswith(" in "):
+        return f"on the {listed} of {in_months.removeprefix(' in ')}"
+    return f"on the {listed} of every month{in_months}"
 
 
 def _in_months(months: int) -> str:

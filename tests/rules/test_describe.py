@@ -57,6 +57,7 @@ def test_a_rule_reads_as_plain_english(rule: Rule, words: str) -> None:
         ("@weekly", "every Sunday at 00:00 Tokyo time"),
         ("@monthly", "on the 1st of every month at 00:00 Tokyo time"),
         ("@yearly", "every year on 1 January at 00:00 Tokyo time"),
+        ("0 9 29 2 *", "every leap year on 29 February at 09:00 Tokyo time"),
         ("0 9 * * 1-5", "every weekday at 09:00 Tokyo time"),
         ("0 9 * * sat,sun", "every weekend day at 09:00 Tokyo time"),
         ("0 9,17 * * *", "every day at 09:00 and 17:00 Tokyo time"),
