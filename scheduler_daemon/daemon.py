@@ -9,17 +9,19 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from scheduler_daemon import __version__
 from scheduler_daemon.clock import Clock, SystemClock
-from scheduler_daemon.errors import PersistenceFailed
+from scheduler_daemon.errors import PersistenceFailed, SchedulerError
 from scheduler_daemon.log import configure, get_logger
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
+from scheduler_daemon.server.address import SocketRefused, bind
 from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.hosts import Hosts
-from scheduler_daemon.server.listener import Listener, SocketRefused, bind
+from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.server.peers import Door
 from scheduler_daemon.service import Bounds, Caller, Service
 from scheduler_daemon.settings import Settings, group_number, user_number
@@ -35,21 +37,30 @@ from scheduler_daemon.store.migrate import known
 from scheduler_daemon.store.migrate import migrate as bring_up_to_date
 from scheduler_daemon.store.store import Limits, Store
 from scheduler_daemon.store.upkeep import note_zone_data
+from scheduler_daemon.text import printable
 
 DATABASE = "scheduler.db"
 OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
+
+FIRST_LOOK_SECONDS = 10.0
+"""How long the first look at what is due may keep peers waiting; the loop goes on trying."""
+
+LAST_ANSWERS_SECONDS = 0.5
+"""At least so long, when stopping, what was asked may still be answered."""
 
 log = get_logger(__name__)
 
 
 def run(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT. 0 when it was stopped, 1 when it could not start."""
+    """Run until SIGTERM or SIGINT. 0 when it was stopped, 1 when it failed or could not start."""
     configure(settings.log_level, settings.log_format, sys.stderr)
+    clock = SystemClock()
     try:
-        asyncio.run(Daemon(settings).run())
-    except (DatabaseRefused, SocketRefused) as refusal:
-        print(f"scheduler-daemon: {refusal}", file=sys.stderr)
-        return 1
+        asyncio.run(Daemon(settings, clock).run())
+    except Exception as error:  # noqa: BLE001  the last place before a person sees a traceback
+        return _failed(error)
+    finally:
+        clock.close()
     return 0
 
 
@@ -63,13 +74,28 @@ def migrate(settings: Settings) -> int:
             applied = bring_up_to_date(path, instant_text(clock.now()))
         finally:
             lock.release()
-    except DatabaseRefused as refusal:
-        print(f"scheduler-daemon: {refusal}", file=sys.stderr)
-        return 1
+    except Exception as error:  # noqa: BLE001  as above
+        return _failed(error)
     finally:
         clock.close()
     print("\n".join(f"applied {name}" for name in applied) or "the database is up to date")
     return 0
+
+
+def _failed(error: Exception) -> int:
+    """Say in one line what is wrong; a defect of ours leaves its traceback in the log."""
+    match error:
+        case DatabaseRefused() | SocketRefused() | SchedulerError():
+            reason = str(error)
+        case OSError():
+            reason = f"{error.filename or 'a file'}: {error.strerror}"
+        case sqlite3.Error():
+            reason = f"the database cannot be used: {error}"
+        case _:
+            log.error("daemon_failed", exc_info=error)
+            reason = "it failed inside; the log says more"
+    print(f"scheduler-daemon: {printable(reason)}", file=sys.stderr)
+    return 1
 
 
 def _take(path: Path) -> Lock:
@@ -90,12 +116,13 @@ def _take(path: Path) -> Lock:
 
 
 class Daemon:
-    """One daemon in the running event loop. Tests pass a clock of their own."""
+    """One daemon in the running event loop, which must be the main thread's. Runs once."""
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._stop = asyncio.Event()
+        self._rescan: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
 
     def stop(self) -> None:
@@ -103,31 +130,44 @@ class Daemon:
         self._stop.set()
 
     async def run(self) -> None:
-        """Start, run until `stop` or a signal, stop. DatabaseRefused or SocketRefused."""
-        path = self._settings.state_directory / DATABASE
-        lock = _take(path)
-        try:
-            bring_up_to_date(path, instant_text(self._clock.now()))
-            await self._with_store(path)
-        finally:
-            lock.release()
+        """Start, run until `stop` or a signal, stop.
 
-    async def _with_store(self, path: Path) -> None:
-        faults: list[Callable[[str], None]] = []
+        Raises DatabaseRefused, SocketRefused, SchedulerError or OSError when it cannot start, and
+        whatever ends the scheduler's loop, which nothing should.
+        """
+        path = self._settings.state_directory / DATABASE
+        async with AsyncExitStack() as at_end:
+            self._handle_signals(at_end)
+            at_end.callback(_take(path).release)
+            bring_up_to_date(path, instant_text(self._clock.now()))
+            faults: list[Callable[[str], None]] = []
+            store = await self._open(path, faults)
+            at_end.push_async_callback(store.close)
+            scheduler, status = self._build(store, path)
+            faults.append(lambda text: self._persistence_failed(status, text))
+            await self._serve(store, scheduler, status)
+        log.info("daemon_stopped")
+
+    def _handle_signals(self, at_end: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
-        store = await Store.open(
+        acts = {
+            signal.SIGTERM: self.stop,
+            signal.SIGINT: self.stop,
+            signal.SIGHUP: lambda: self._rescan(),
+        }
+        for number, act in acts.items():
+            loop.add_signal_handler(number, act)
+            at_end.callback(loop.remove_signal_handler, number)
+
+    async def _open(self, path: Path, faults: list[Callable[[str], None]]) -> Store:
+        loop = asyncio.get_running_loop()
+        return await Store.open(
             path,
             monotonic=self._clock.monotonic,
             wait_seconds=self._settings.write_wait_seconds,
             # Called on the writer's thread.
             failed=lambda text: _hear(loop, faults, text),
         )
-        try:
-            scheduler, status = self._build(store, path)
-            faults.append(lambda text: self._persistence_failed(status, text))
-            await self._serve(store, scheduler, status)
-        finally:
-            await store.close()
 
     def _build(self, store: Store, path: Path) -> tuple[Scheduler, StatusBoard]:
         scheduler = Scheduler(
@@ -143,29 +183,49 @@ class Daemon:
 
     async def _serve(self, store: Store, scheduler: Scheduler, status: StatusBoard) -> None:
         zone_mark = await store.upkeep(note_zone_data(zone_data_version()))
-        sock = bind(self._settings.socket)
-        listener = self._listener(sock, store, scheduler, status)
-        loop_task = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
-        handled = self._handle_signals(scheduler)
+        door = self._door()
+        address = bind(self._settings.socket)
+        listener = self._listener(address.socket, door, store, scheduler, status)
+        looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
+        self._rescan = scheduler.rescan
         try:
-            await scheduler.scanned.wait()
-            await listener.start()
-            self._log_start()
-            self.ready.set()
-            await self._stop.wait()
+            await self._first_look(scheduler, looping)
+            if not self._stop.is_set():
+                await listener.start()
+                self._log_start()
+                self.ready.set()
+            await _any_of(looping, self._stop)
             log.info("daemon_stopping")
         finally:
-            await listener.close()
-            await scheduler.stop(self._settings.stop_timeout_seconds)
-            loop_task.cancel()
-            await asyncio.gather(loop_task, return_exceptions=True)
-            listener.end_connections()
-            for number in handled:
-                asyncio.get_running_loop().remove_signal_handler(number)
-        log.info("daemon_stopped")
+            listener.close()
+            address.release()
+            await self._wind_up(listener, scheduler, looping)
+
+    async def _first_look(self, scheduler: Scheduler, looping: asyncio.Task[None]) -> None:
+        enough = asyncio.Event()
+        timer = self._clock.call_later(FIRST_LOOK_SECONDS, enough.set)
+        await _any_of(looping, scheduler.scanned, self._stop, enough)
+        timer.cancel()
+
+    async def _wind_up(
+        self, listener: Listener, scheduler: Scheduler, looping: asyncio.Task[None]
+    ) -> None:
+        """Start nothing more, wait for what is under way, close every connection."""
+        seconds = self._settings.stop_timeout_seconds
+        until = self._clock.monotonic() + seconds
+        await scheduler.stop(seconds)
+        looping.cancel()
+        await asyncio.gather(looping, return_exceptions=True)
+        left = until - self._clock.monotonic()
+        await listener.end_connections(max(left, LAST_ANSWERS_SECONDS))
 
     def _listener(
-        self, sock: socket.socket, store: Store, scheduler: Scheduler, status: StatusBoard
+        self,
+        sock: socket.socket,
+        door: Door,
+        store: Store,
+        scheduler: Scheduler,
+        status: StatusBoard,
     ) -> Listener:
         settings = self._settings
         bounds = Bounds(
@@ -189,30 +249,21 @@ class Daemon:
                 closed=closed,
             )
 
-        door = Door(
-            os.getuid(),
-            [user_number(user) for user in settings.allowed_uids],
-            [group_number(group) for group in settings.allowed_gids],
-        )
         return Listener(
             sock,
-            settings.socket,
             door,
+            self._clock,
             max_connections_per_uid=settings.max_connections_per_uid,
             connect=connect,
             denied_hint=_denied_hint(settings),
         )
 
-    def _handle_signals(self, scheduler: Scheduler) -> list[signal.Signals]:
-        loop = asyncio.get_running_loop()
-        acts = {
-            signal.SIGTERM: self.stop,
-            signal.SIGINT: self.stop,
-            signal.SIGHUP: scheduler.rescan,
-        }
-        for number, act in acts.items():
-            loop.add_signal_handler(number, act)
-        return list(acts)
+    def _door(self) -> Door:
+        return Door(
+            os.getuid(),
+            [user_number(user) for user in self._settings.allowed_uids],
+            [group_number(group) for group in self._settings.allowed_gids],
+        )
 
     def _log_start(self) -> None:
         log.info(
@@ -228,6 +279,18 @@ class Daemon:
     def _persistence_failed(self, status: StatusBoard, text: str) -> None:
         status.persistence_failed(self._clock.now(), PersistenceFailed.code)
         log.error("database_failed", reason=text)
+
+
+async def _any_of(looping: asyncio.Task[None], *events: asyncio.Event) -> None:
+    """Return when one of the events is set; raises what ended the loop instead."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait([looping, *waits], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if looping.done():
+        looping.result()
 
 
 def _hear(loop: asyncio.AbstractEventLoop, hearers: list[Callable[[str], None]], text: str) -> None:

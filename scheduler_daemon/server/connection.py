@@ -7,16 +7,19 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from scheduler_daemon.clock import Clock, Handle
-from scheduler_daemon.errors import InternalError, Overloaded, SchedulerError
+from scheduler_daemon.clock import Clock
+from scheduler_daemon.errors import InternalError, LimitReached, Overloaded, SchedulerError
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.scheduler import Scheduler
+from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.hosts import Host, outcome_of, refusal_of
 from scheduler_daemon.server.methods import METHODS, Method
-from scheduler_daemon.service import Caller, Service
+from scheduler_daemon.server.outbox import Outbox
+from scheduler_daemon.service import ENVELOPE_BYTES, Caller, Service
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.wire import messages, params
 from scheduler_daemon.wire.frames import (
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     FrameTooLong,
     Splitter,
@@ -31,7 +34,8 @@ class Connection(asyncio.Protocol):
     """The daemon's end of one connection of an admitted peer.
 
     Requests that only look may overlap, and so may those that write; between the two kinds the
-    order in which they were sent is kept.
+    order in which they were sent is kept. `closed` is called once, when the connection is gone
+    and nothing that came on it is carried out any more.
     """
 
     def __init__(
@@ -54,61 +58,66 @@ class Connection(asyncio.Protocol):
         self._scheduler = scheduler
         self._clock = clock
         self._splitter = Splitter(max_frame_bytes)
+        self._max_frame = max_frame_bytes
         self._max_pending = max_pending_requests
         self._max_buffer = max_write_buffer_bytes
         self._write_timeout = write_timeout_seconds
         self._closed = closed
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport
+        self._outbox: Outbox
         self._host: Host | None = None
         self._queue: deque[tuple[messages.Request, Method]] = deque()
         self._running: dict[asyncio.Task[None], Method] = {}
         self._ending = False
-        self._stuck: Handle | None = None
-        self._unsent = 0
+        self._last_words: bytes | None = None
+        self._lost = False
 
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        # Both 0: pause_writing tells of the first byte that the peer does not take.
-        transport.set_write_buffer_limits(high=0, low=0)
+        self._outbox = Outbox(
+            transport,
+            self._clock,
+            max_bytes=self._max_buffer,
+            timeout_seconds=self._write_timeout,
+            given_up=self._drop,
+        )
 
     def data_received(self, data: bytes) -> None:
-        if self._ending:
-            return
         try:
             lines, broken = self._splitter.feed(data), None
         except FrameTooLong as error:
             lines, broken = error.lines, error
         for line in lines:
+            if self._ending:  # dropped meanwhile
+                return
             self._take(line)
         if broken is not None:
-            self.send(messages.error(None, broken))
             self._leave()
-            self.end()
+            self.end(broken)
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it asked is answered, what it attached is ended."""
+        if self._splitter.partial:
+            unended = "the last line does not end with a newline; it was not carried out"
+            self.send(messages.error(None, WireError(INVALID_REQUEST, unended)))
         self._leave()
         self.end()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's face
-        self._transport = None
-        self._leave()
-        self._queue.clear()
-        if self._stuck is not None:
-            self._stuck.cancel()
-        self._closed(self)
+        self._outbox.close()
+        self._gone()
 
     def pause_writing(self) -> None:
-        self._watch_write()
+        self._outbox.pause()
 
     def resume_writing(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
+        self._outbox.resume()
+        self._pump()
+        self._close_when_answered()
 
     # --- what comes in
 
@@ -160,32 +169,44 @@ class Connection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Start what may run beside that which runs, in the order sent."""
-        while self._queue:
-            access = self._queue[0][1].access
-            if any(method.access != access for method in self._running.values()):
-                return
+        while self._queue and self._may_start(self._queue[0][1]):
             request, method = self._queue.popleft()
             task = asyncio.create_task(self._carry_out(request, method))
             self._running[task] = method
             task.add_done_callback(self._done)
 
+    def _may_start(self, method: Method) -> bool:
+        if any(running.access != method.access for running in self._running.values()):
+            return False
+        if not self._running and not self._outbox.unsent:
+            return True
+        # A look may be answered with a whole frame. A peer that reads, only slower than answers
+        # are made, must not be dropped for what they add up to.
+        promised = len(self._running) * self._max_frame if method.access == "read" else 0
+        return self._outbox.unsent + promised + self._max_frame <= self._max_buffer
+
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
-        self._pump()
-        self._close_when_answered()
+        if self._lost:
+            self._gone()
+        else:
+            self._pump()
+            self._close_when_answered()
 
     async def _carry_out(self, request: messages.Request, method: Method) -> None:
+        self._put(await self._answer(request, method))
+
+    async def _answer(self, request: messages.Request, method: Method) -> bytes:
+        """The frame that answers a request, whatever happens."""
         try:
             asked = params.parse(method.params, request.params)
-            answer = messages.result(request.id, await method.carry_out(self, asked))
+            return encode(messages.result(request.id, await method.carry_out(self, asked)))
         except SchedulerError as error:
-            answer = messages.error(request.id, error)
+            return encode(messages.error(request.id, error))
         except Exception:
             log.exception("request_failed", method=method.name, uid=self.caller.uid)
-            answer = messages.error(
-                request.id, InternalError("this failed inside the daemon; its log says more")
-            )
-        self.send(answer)
+            failed = InternalError("this failed inside the daemon; its log says more")
+            return encode(messages.error(request.id, failed))
 
     # --- the host that this connection may be
 
@@ -199,11 +220,22 @@ class Connection(asyncio.Protocol):
         return self.caller.uid
 
     def attach(self, sessions: list[str] | Literal["*"]) -> None:
+        """Let the host take these Sessions. Raises limit_reached."""
+        host = self.host()
+        if sessions != "*":
+            named = encode(sorted({*host.sessions, *sessions}))
+            if len(named) > self._max_frame - ENVELOPE_BYTES:
+                raise LimitReached(
+                    "the names of all Sessions of one connection must fit one frame; "
+                    'attach some on another connection, or take "*"',
+                    field="sessions",
+                )
         # A half-closed peer still gets its answer, and nothing more.
-        if not self._ending and self._transport is not None:
-            self._scheduler.attach(self.host(), sessions)
+        if not self._ending and not self._lost:
+            self._scheduler.attach(host, sessions)
 
     def detach(self, sessions: list[str] | Literal["*"]) -> None:
+        """Take Sessions back from the host; `*` takes back everything."""
         self._scheduler.detach(self.host(), sessions)
 
     def _leave(self) -> None:
@@ -214,40 +246,52 @@ class Connection(asyncio.Protocol):
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Queue a message for the peer; one that does not read is dropped."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(encode(message))
-        if self._transport.get_write_buffer_size() > self._max_buffer:
-            self._drop("does not read")
+        self._put(encode(message))
 
-    def end(self) -> None:
-        """Take nothing more, and close when everything asked was answered."""
+    def _put(self, frame: bytes) -> None:
+        if len(frame) > self._max_frame + 1:  # its newline is not counted
+            # Pages and follow-ups are made to fit, so it is the id that is so long.
+            too_long = WireError(INVALID_REQUEST, "the answer does not fit a frame: shorten the id")
+            frame = encode(messages.error(None, too_long))
+        if not self._transport.is_closing():
+            self._outbox.put(frame)
+
+    def end(self, refusal: SchedulerError | None = None) -> None:
+        """Take nothing more, and close when everything asked was answered, the refusal last."""
         self._ending = True
+        if refusal is not None:
+            self._last_words = encode(messages.error(None, refusal))
+        self._transport.pause_reading()
         self._close_when_answered()
 
     def abort(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
+        """Close at once; what is being carried out may still take effect."""
+        self._ending = True
+        self._transport.abort()
+        for task in self._running:
+            task.cancel()
 
     def _close_when_answered(self) -> None:
-        if self._ending and not self._queue and not self._running and self._transport is not None:
-            self._transport.close()
-
-    def _watch_write(self) -> None:
-        assert self._transport is not None
-        self._unsent = self._transport.get_write_buffer_size()
-        self._stuck = self._clock.call_later(self._write_timeout, self._check_write)
-
-    def _check_write(self) -> None:
-        """Drop the peer when nothing moved for the whole time-out."""
-        if self._transport is None:
+        if not self._ending or self._queue or self._running or self._outbox.unsent:
             return
-        if self._transport.get_write_buffer_size() >= self._unsent:
-            self._drop("took nothing for too long")
-        else:
-            self._watch_write()
+        if self._last_words is None or self._transport.is_closing():
+            self._transport.close()
+            return
+        words, self._last_words = self._last_words, None
+        farewell = Farewell(words, self._clock, self._write_timeout, self._gone)
+        self._outbox.close()
+        self._transport.set_protocol(farewell)
+        farewell.connection_made(self._transport)
+
+    def _gone(self) -> None:
+        """The transport is closed; tell so once nothing runs any more."""
+        self._lost = True
+        self._leave()
+        self._queue.clear()
+        if not self._running:
+            self._closed(self)
 
     def _drop(self, why: str) -> None:
         log.warning("peer_dropped", uid=self.caller.uid, why=why)
-        self.abort()
+        self._ending = True
+        self._transport.abort()

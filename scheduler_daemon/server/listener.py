@@ -1,75 +1,37 @@
-"""The listening socket: binding or adopting it, and one connection for each admitted peer."""
+"""Accepts peers, and gives each that may come in a connection; where it listens is not here."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import resource
 import socket
-import stat
 import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from scheduler_daemon.clock import Clock
 from scheduler_daemon.errors import Overloaded, PermissionDenied, SchedulerError
 from scheduler_daemon.log import get_logger
+from scheduler_daemon.server.address import BACKLOG
 from scheduler_daemon.server.connection import Connection
+from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.peers import Door, PeerCredentials, credentials
 from scheduler_daemon.service import Caller
 from scheduler_daemon.wire import messages
 from scheduler_daemon.wire.frames import encode
 
-BACKLOG = 1024
+ACCEPTED_AT_ONCE = 16
+"""Connections accepted before what came on the others is looked at again."""
+
+FAREWELLS = 32
+FAREWELL_SECONDS = 2.0
+"""So many peers that were refused get so long to read why; more are cut off at once."""
+
+SPARE_DESCRIPTORS = 128
+"""Kept for the files of the daemon, for farewells and for those just accepted."""
 
 log = get_logger(__name__)
-
-
-class SocketRefused(Exception):
-    """The socket's path cannot be used; the message is one plain line for a person."""
-
-
-def bind(path: Path) -> socket.socket:
-    """Listen at `path`, mode 0600 from the first instant; a stale socket is replaced.
-
-    Only called while the database's lock is held. Raises SocketRefused, also when somebody
-    answers there: that daemon has another database.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_stale(path)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    except OSError as error:
-        raise SocketRefused(f"cannot use the socket {path}: {error.strerror}") from None
-    before = os.umask(0o177)
-    try:
-        sock.bind(str(path))
-    except OSError as error:
-        sock.close()
-        raise SocketRefused(f"cannot listen at {path}: {error.strerror}") from None
-    finally:
-        os.umask(before)
-    sock.listen(BACKLOG)
-    return sock
-
-
-def _remove_stale(path: Path) -> None:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise SocketRefused(f"{path} is there and is no socket; it was left as it is")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-        except OSError:  # it exists and does something, if slowly
-            pass
-    raise SocketRefused(f"another daemon listens at {path}; stop it, or choose another socket")
 
 
 class Listener:
@@ -81,57 +43,98 @@ class Listener:
     def __init__(
         self,
         sock: socket.socket,
-        path: Path | None,
         door: Door,
+        clock: Clock,
         *,
         max_connections_per_uid: int,
         connect: Callable[[Caller, Callable[[Connection], None]], Connection],
         denied_hint: str,
     ) -> None:
         self._socket = sock
-        self._path = path
-        self._made = None if path is None else _identity(path)
         self._door = door
+        self._clock = clock
         self._max_per_uid = max_connections_per_uid
         self._connect = connect
         self._denied_hint = denied_hint
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
+        self._farewells: set[Farewell] = set()
         self._per_uid: Counter[int] = Counter()
+        self._empty = asyncio.Event()
+        self._told: set[int] = set()
+        self._full = False
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         # Python 3.13 would remove the path by itself, also one that is not ours to remove.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._server = await loop.create_unix_server(
-            lambda: _Gate(self), sock=self._socket, backlog=BACKLOG, **keep
+            lambda: _Gate(self), sock=self._socket, backlog=ACCEPTED_AT_ONCE, **keep
         )
+        self._socket.listen(BACKLOG)  # asyncio has one number for both
 
-    async def close(self) -> None:
-        """Accept nobody any more, and remove the path if it was made here and is still ours."""
-        # A path that somebody replaced since names another file than the one made here.
-        if self._path is not None and _identity(self._path) == self._made:
-            self._path.unlink(missing_ok=True)
+    def close(self) -> None:
+        """Accept nobody any more."""
         if self._server is not None:
             self._server.close()
 
-    def end_connections(self) -> None:
-        """Close every connection at once."""
+    async def end_connections(self, seconds: float) -> None:
+        """Answer what was asked, at most so long, and close every connection."""
+        for farewell in self._farewells:
+            farewell.abort()
         for connection in list(self._connections):
-            connection.abort()
+            connection.end()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._all_gone()
+        except TimeoutError:
+            for connection in self._connections:
+                connection.abort()
+            await self._all_gone()
 
-    def admit(self, peer: PeerCredentials) -> Connection | SchedulerError:
-        """The connection for a peer, or why it may not have one."""
-        if not self._door.admits(peer):
-            log.warning("peer_refused", uid=peer.uid, pid=peer.pid)
-            return PermissionDenied(self._denied_hint)
-        if self._per_uid[peer.uid] >= self._max_per_uid:
-            return Overloaded(f"this user has {self._max_per_uid} connections open; close some")
+    async def _all_gone(self) -> None:
+        while self._connections:
+            self._empty.clear()
+            await self._empty.wait()
+
+    def admit(self, peer: PeerCredentials, transport: asyncio.Transport) -> None:
+        """Give a peer its connection, or say why it has none."""
+        refusal = self._refusal(peer)
+        if refusal is not None:
+            self._say_no(refusal, transport)
+            return
         caller = Caller(peer.uid, self._door.is_admin(peer.uid))
         connection = self._connect(caller, self._ended)
         self._connections.add(connection)
         self._per_uid[peer.uid] += 1
-        return connection
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+
+    def _refusal(self, peer: PeerCredentials) -> SchedulerError | None:
+        if not self._door.admits(peer):
+            if peer.uid not in self._told:  # one line for each, not one for each attempt
+                self._told.add(peer.uid)
+                log.warning("peer_refused", uid=peer.uid, pid=peer.pid)
+            return PermissionDenied(self._denied_hint)
+        if self._per_uid[peer.uid] >= self._max_per_uid:
+            return Overloaded(f"this user has {self._max_per_uid} connections open; close some")
+        if len(self._connections) >= most_connections():
+            if not self._full:
+                self._full = True
+                log.warning("connections_exhausted", open=len(self._connections))
+            return Overloaded("the daemon has as many connections open as it may; try again later")
+        return None
+
+    def _say_no(self, refusal: SchedulerError, transport: asyncio.Transport) -> None:
+        words = encode(messages.error(None, refusal))
+        farewell = Farewell(
+            words, self._clock, FAREWELL_SECONDS, lambda: self._farewells.discard(farewell)
+        )
+        self._farewells.add(farewell)
+        transport.set_protocol(farewell)
+        farewell.connection_made(transport)
+        if len(self._farewells) > FAREWELLS:
+            transport.close()
 
     def _ended(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -139,28 +142,22 @@ class Listener:
         self._per_uid[uid] -= 1
         if not self._per_uid[uid]:
             del self._per_uid[uid]
+        self._empty.set()
+        self._full = False
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def most_connections() -> int:
+    """How many connections this process has descriptors for, getrlimit(2)."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, soft - SPARE_DESCRIPTORS) if soft != resource.RLIM_INFINITY else sys.maxsize
 
 
 class _Gate(asyncio.Protocol):
-    """Looks at who connected before anything is read, then hands over or says why not."""
+    """Looks at who connected before anything is read."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        decision = self._listener.admit(credentials(transport.get_extra_info("socket")))
-        if isinstance(decision, SchedulerError):
-            transport.write(encode(messages.error(None, decision)))
-            transport.close()
-            return
-        transport.set_protocol(decision)
-        decision.connection_made(transport)
+        self._listener.admit(credentials(transport.get_extra_info("socket")), transport)

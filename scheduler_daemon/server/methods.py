@@ -8,12 +8,15 @@ from typing import Any, Literal, Protocol
 
 from scheduler_daemon import __version__
 from scheduler_daemon.errors import InvalidRequest
+from scheduler_daemon.log import get_logger
 from scheduler_daemon.rules import zone_data_version
 from scheduler_daemon.server.hosts import Host
 from scheduler_daemon.service import Caller, Service
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.wire import calls, params, shapes
 from scheduler_daemon.wire.messages import PROTOCOL
+
+log = get_logger(__name__)
 
 
 class Connection(Protocol):
@@ -51,6 +54,7 @@ async def _hello(connection: Connection, asked: params.Hello) -> calls.Hello:
             field="protocol",
             protocols=[PROTOCOL],
         )
+    log.debug("client_introduced", uid=connection.caller.uid, client=asked.client)
     return {
         "protocol": PROTOCOL,
         "server": f"scheduler-daemon {__version__}",
@@ -62,11 +66,11 @@ async def _hello(connection: Connection, asked: params.Hello) -> calls.Hello:
 
 
 async def _attach(connection: Connection, asked: params.Attach) -> calls.Attached:
+    connection.attach(asked.sessions)  # nothing is sent before this answer: nothing is awaited
     host = connection.host()
     host.name = asked.name
     if "max_in_flight" in asked.model_fields_set:
         host.max_in_flight = asked.max_in_flight
-    connection.attach(asked.sessions)
     return _attached(host)
 
 
