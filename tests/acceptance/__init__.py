@@ -1,0 +1,1 @@
+"""What a user is promised, tried on real processes and sockets, by their events."""
