@@ -5,9 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from typing import Any, NamedTuple
 
 from scheduler_daemon.errors import InvalidRequest
+
+MAX_CHARS = 200
+"""More than any cursor of ours has; what it holds is read by a recursive parser."""
+
+_TARGET = re.compile(r"[0-9TZ:.-]{0,24}", re.ASCII)
 
 
 class Cursor(NamedTuple):
@@ -25,15 +31,21 @@ class Cursor(NamedTuple):
         """The cursor of `text`, `start` for an empty one. Raises invalid_request."""
         if not text:
             return cls(start)
+        if len(text) > MAX_CHARS:
+            raise _refusal()
         try:
             body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             digest, target, number = json.loads(body)
         except (ValueError, TypeError):
             raise _refusal() from None
-        strange = type(target) is not str or type(number) is not int or abs(number) > 2**62
-        if strange or digest != _digest(filters):
+        strange = type(number) is not int or abs(number) > 2**62
+        if strange or not _is_target(target) or digest != _digest(filters):
             raise _refusal()
         return cls((target, number))
+
+
+def _is_target(value: object) -> bool:
+    return isinstance(value, str) and _TARGET.fullmatch(value) is not None
 
 
 def _digest(filters: list[Any]) -> str:

@@ -7,7 +7,9 @@ they have codes of their own. For the daemon only: pydantic is too heavy for the
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -23,31 +25,35 @@ Context = Annotated[dict[str, str], AfterValidator(words.context)]
 Uid = Annotated[int, Field(ge=0, le=MAX_UID)]
 
 
+ANY_OWNER = 'a uid, or "*" for every owner'
+SESSIONS = 'a list of Session names, or "*" for all Sessions of this user'
+
+
 def _any_owner(value: Any) -> int | Literal["*"]:
     if value == "*" or (type(value) is int and 0 <= value <= MAX_UID):
         return value  # type: ignore[no-any-return]
-    raise ValueError('must be a uid or "*"')
+    raise ValueError(f"must be {ANY_OWNER}")
 
 
 def _sessions(value: Any) -> list[str] | Literal["*"]:
     if value == "*":
         return "*"
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError('must be a list of Session names, or "*" for all of this user')
+        raise ValueError(f"must be {SESSIONS}")
     return [words.session_name(each) for each in value]
 
 
-AnyOwner = Annotated[Any, AfterValidator(_any_owner)]
-Sessions = Annotated[Any, AfterValidator(_sessions)]
+AnyOwner = Annotated[Any, AfterValidator(_any_owner), Field(description=ANY_OWNER)]
+Sessions = Annotated[Any, AfterValidator(_sessions), Field(description=SESSIONS)]
 PageSize = Annotated[int, Field(ge=1, le=1000)]
 
 P = TypeVar("P", bound="Params")
 
 
 class Params(BaseModel):
-    """Unknown members are refused; an integer is an integer and a string a string."""
+    """An integer is an integer and a string a string; `parse` refuses unknown members."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True)
 
 
 class WithSelector(Params):
@@ -69,7 +75,7 @@ class WithSelector(Params):
 
 class Hello(Params):
     protocol: int = 1
-    client: Name | None = None
+    client: Name = ""
 
 
 class Create(WithSelector):
@@ -144,6 +150,10 @@ class Ready(Params):
 
 def parse(model: type[P], params: Mapping[str, object]) -> P:
     """`params` as `model`. Raises invalid_request with the member at fault."""
+    for name in params:
+        # Before what is missing: a misspelt name explains it.
+        if name not in model.model_fields:
+            raise _unknown(model, name)
     try:
         return model.model_validate(params)
     except ValidationError as error:
@@ -152,27 +162,47 @@ def parse(model: type[P], params: Mapping[str, object]) -> P:
 
 def _refusal(model: type[P], error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(str(part)[:60] for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return _unknown(model, field)
+    name, *inside = (str(part)[:60] for part in first["loc"])
+    field = ".".join((name, *inside))
+    accepted = _accepted(model)[name] if not inside else "a string"  # only context has members
     if first["type"] == "missing":
-        return InvalidRequest(f"{field} is missing", field=field)
-    message = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    message = message.replace("Input should be", "must be")
-    return InvalidRequest(f"{field} {message}", field=field)
+        return InvalidRequest(f"{field} is missing; it must be {accepted}", field=field)
+    if first["type"] == "value_error":
+        return InvalidRequest(f"{field} {first['msg'].removeprefix('Value error, ')}", field=field)
+    return InvalidRequest(f"{field} must be {accepted}", field=field)
 
 
-def _unknown(model: type[P], field: str) -> InvalidRequest:
+def _unknown(model: type[P], name: str) -> InvalidRequest:
     accepted = list(model.model_fields)
-    near = difflib.get_close_matches(field, accepted, 1)
-    hint = f"; did you mean {near[0]}?" if near else "."
+    field = name[:60]
+    near = _nearest(field, accepted)
+    hint = f"; did you mean {near}?" if near else "."
     known = ", ".join(accepted) or "none"
     return InvalidRequest(f"unknown member {field!a}{hint} Accepted: {known}", field=field)
 
 
-_PLAIN = {
-    "string_type": "must be a string",
-    "int_type": "must be an integer",
-    "dict_type": "must be an object of strings",
-}
-"""JSON's words where pydantic has Python's."""
+def _nearest(name: str, accepted: list[str]) -> str | None:
+    """The member that was probably meant: `after` for `after_seconds`, `sesion_id`."""
+    longer = [each for each in accepted if len(name) > 2 and each.startswith(name)]
+    close = longer or difflib.get_close_matches(name, accepted, 1, cutoff=0.75)
+    return close[0] if close else None
+
+
+@cache
+def _accepted(model: type[Params]) -> dict[str, str]:
+    """What each member may be, in JSON's words, to follow `must be`."""
+    return {name: _in_words(s) for name, s in model.model_json_schema()["properties"].items()}
+
+
+def _in_words(schema: Mapping[str, Any]) -> str:
+    if "description" in schema:
+        return str(schema["description"])
+    if "enum" in schema:
+        return "one of " + ", ".join(map(json.dumps, schema["enum"]))
+    if schema.get("type") == "object":
+        return "an object of strings"
+    if schema.get("type") != "integer":
+        return "a string"
+    if "maximum" in schema:
+        return f"an integer from {schema['minimum']} to {schema['maximum']}"
+    return f"an integer of at least {schema['minimum']}" if "minimum" in schema else "an integer"
