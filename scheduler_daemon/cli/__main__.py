@@ -6,5 +6,4 @@ import sys
 
 from scheduler_daemon.cli.main import run
 
-if __name__ == "__main__":
-    sys.exit(run())
+sys.exit(run())

@@ -41,7 +41,6 @@ _STATUS = {
 
 # The messages of the other codes say themselves what would be accepted.
 _NEXT = {
-    "idempotency_conflict": "use another --idempotency-key for another reminder",
     "reminder_not_found": "`schedctl list --status all` shows what there is",
     "reminder_conflict": "look at it with `schedctl show ID`, then run this again",
     "reminder_ended": "make a new one with `schedctl create`",

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
 
 # C0, DEL, C1, line and paragraph separators, bidirectional controls, lone surrogates.
 _UNSAFE = (
@@ -109,13 +110,8 @@ def cut(text: str, width: int) -> str:
     """The text in at most `width` >= 1 cells, ending in `…` where something is missing."""
     if cells(text) <= width:
         return text
-    kept, used = [], 0
-    for character in text:
-        used += _cells_of(character)
-        if used > width - 1:
-            break
-        kept.append(character)
-    return "".join(kept) + "…"
+    kept = sum(end < width for end in accumulate(map(_cells_of, text)))
+    return text[:kept] + "…"
 
 
 def table(

@@ -86,6 +86,15 @@ def selector_of(args: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
+def typed_clock(args: argparse.Namespace, scheduled_at: str) -> str | None:
+    """The instant on the clock of `--tz` (RFC 9557), where a reminder keeps no zone of its own."""
+    if args.at is None or args.tz is None:
+        return None
+    from scheduler_daemon.rules import canonical_zone, local_text, parse_instant_text
+
+    return local_text(parse_instant_text(scheduled_at), canonical_zone(args.tz))
+
+
 def this_machines_zone() -> str | None:
     """What this process's own zone is called, where that can be found out."""
     return machine_zone(os.environ)

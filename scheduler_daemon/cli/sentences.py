@@ -25,18 +25,19 @@ _ENDED = {
 }
 
 
-def coming(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
+def coming(reminder: Reminder, now: dt.datetime, zone: str | None, local: str | None = None) -> str:
     """`r7 will come in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)`.
 
-    On the clock of its rule, else on the machine's, which is called `zone`. A recurring one says
-    its rule as well.
+    On the clock of its rule, else on that of `local` (RFC 9557) where it was made on one, else on
+    the machine's, which is called `zone`. A recurring one says its rule as well.
     """
     who = safe(reminder["id"])
     if reminder["state"] == "ended":
         return f"{who} has ended"
     if reminder["state"] == "paused":
         return f"{who} is paused"
-    at = times.moment(reminder["scheduled_at"], reminder.get("scheduled_at_local"), zone)
+    local = reminder.get("scheduled_at_local", local)
+    at = times.moment(reminder["scheduled_at"], local, zone)
     words = times.in_words(at, now)
     tense = "will come" if at.local > now else "was due"
     again = f", and then {reminder['rule_text']}" if reminder["kind"] in RECURRING else ""

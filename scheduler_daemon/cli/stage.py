@@ -23,6 +23,8 @@ _LONGEST_SOCKET = 100
 """In bytes: a Unix socket's path has at most 107 (unix(7)), and $TMPDIR may be long."""
 _PATIENCE = 400
 """How many twentieths of a second a process may take to start or to be seen."""
+_GRACE = 5.0
+"""Seconds that a process has to end by itself."""
 
 
 class Stage:
@@ -42,7 +44,7 @@ class Stage:
         self.socket = self.folder / "d.sock"
         self.database = self.folder / "scheduler.db"
         self.daemon: subprocess.Popen[bytes] | None = None
-        self._host: subprocess.Popen[bytes] | None = None
+        self.host: subprocess.Popen[bytes] | None = None
         self._printed: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         return self
 
@@ -53,7 +55,7 @@ class Stage:
         traceback: TracebackType | None,
     ) -> None:
         impatience = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for process in (self._host, self.daemon):
+        for process in (self.host, self.daemon):
             if process is not None:
                 _end(process)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -82,13 +84,13 @@ class Stage:
         """Start `schedctl host` for the Session and wait until the daemon lists it."""
         command = ("scheduler_daemon.cli", "host", session, "--name", "demo-host")
         with (self.folder / "host.log").open("ab") as log:
-            self._host = self._start(*command, stdout=subprocess.PIPE, stderr=log)
-        threading.Thread(target=self._read, args=(self._host.stdout,), daemon=True).start()
+            self.host = self._start(*command, stdout=subprocess.PIPE, stderr=log)
+        threading.Thread(target=self._read, args=(self.host.stdout,), daemon=True).start()
         with Client(self.socket) as client:
             for _ in range(_PATIENCE):
                 if client.status()["hosts"]:
                     return
-                if _ended_within(self._host, 0.05):
+                if _ended_within(self.host, 0.05):
                     break
         raise FailedError("the agent host did not attach")
 
@@ -158,7 +160,7 @@ def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    if not _ended_within(process, 5.0):
+    if not _ended_within(process, _GRACE):
         process.kill()
         process.wait()
     if process.stdout is not None:

@@ -47,7 +47,7 @@ def moment(utc: str, local: str | None, zone_name: str | None) -> Moment:
 
 
 def clock(at: Moment) -> str:
-    """`2026-12-24 14:20:00 Europe/Berlin`, milliseconds only where there are some."""
+    """`2026-12-24 14:20:00 Europe/Berlin`; for eyes, so to the second."""
     return f"{at.local.date()} {_time(at.local, seconds=True)} {at.zone}"
 
 
@@ -66,10 +66,10 @@ def span(seconds: float) -> str:
 
 
 def relative(at: dt.datetime, now: dt.datetime) -> str:
-    """`in 20 minutes`, `5 minutes ago`, or `now` where that is no second."""
+    """`in 20 minutes`, `5 minutes ago`, or `now` and `just now` where that is no second."""
     seconds = (at - now).total_seconds()
     if round(seconds) == 0:
-        return "now"
+        return "now" if seconds > 0 else "just now"
     return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
 
 
@@ -98,7 +98,5 @@ def in_words(at: Moment, now: dt.datetime) -> str:
 
 
 def _time(local: dt.datetime, *, seconds: bool) -> str:
-    """The time of day; without `seconds` they are left out where they are zero."""
-    if local.microsecond:
-        return local.strftime("%H:%M:%S.") + f"{local.microsecond // 1000:03d}"
+    """The time of day to the second; without `seconds` they are left out where they are zero."""
     return local.strftime("%H:%M:%S" if seconds or local.second else "%H:%M")

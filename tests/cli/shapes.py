@@ -66,7 +66,7 @@ def status(**changes: Any) -> dict[str, Any]:
         "counts": {
             "active": 3,
             "overdue": 2,
-            "no_host": 1,
+            "overdue_without_host": 1,
             "paused": 0,
             "ended": 4,
             "set_aside": 0,

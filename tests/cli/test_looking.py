@@ -167,7 +167,7 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
     ended = schedctl("status")
     assert (ended.status, ended.err) == (0, "")
     for words in (
-        "3 active, 2 overdue, 1 overdue without a host",
+        "3 active, 2 overdue, 1 overdue without host",
         "/var/lib/x\\n.db",
         "persistence_failed",
         "next wake:",
@@ -184,7 +184,7 @@ def test_a_status_without_hosts_says_what_that_means(
     daemon.answers["daemon.status"] = lambda params: shapes.status()
     out = schedctl("status").out
     assert "no agent host is connected" in out
-    assert "nothing is due, ever" in out
+    assert "none, until something changes" in out
     assert "database" not in out
 
 

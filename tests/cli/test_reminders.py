@@ -49,6 +49,16 @@ def test_create_sends_the_strict_form_and_says_when_it_will_come(
     assert ended.out.endswith("at 14:20 (2999-12-24 14:20:00 Europe/Berlin)\n")
 
 
+@pytest.mark.parametrize("verb", [("create", "--session", "s1", "hi"), ("update", "r7")])
+def test_a_time_on_a_clock_that_was_typed_is_shown_on_that_clock(
+    schedctl: Schedctl, daemon: ScriptedDaemon, verb: tuple[str, ...]
+) -> None:
+    made = {"reminder": shapes.reminder(kind="at"), "created": True, "updated": True}
+    daemon.answers["reminder.create"] = daemon.answers["reminder.update"] = lambda params: made
+    ended = schedctl(*verb, "--at", "2999-12-24 22:20", "--tz", "asia/tokyo")
+    assert ended.out.endswith("at 22:20 (2999-12-24 22:20:00 Asia/Tokyo)\n")
+
+
 def test_create_takes_words_context_and_key(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:
     schedctl(
         *("create", "--session", "s1", "--daily", "9:00", "--tz", "UTC", "--title", "Mail"),

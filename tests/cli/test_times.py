@@ -48,6 +48,7 @@ def test_an_instant_is_said_relative_to_now() -> None:
     assert times.relative(NOW + dt.timedelta(minutes=20), NOW) == "in 20 minutes"
     assert times.relative(NOW - dt.timedelta(minutes=5), NOW) == "5 minutes ago"
     assert times.relative(NOW + dt.timedelta(milliseconds=400), NOW) == "now"
+    assert times.relative(NOW - dt.timedelta(milliseconds=400), NOW) == "just now"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_an_instant_is_said_relative_to_now() -> None:
     [
         ("2026-12-24T14:20:00+01:00", "at 14:20"),
         ("2026-12-24T14:20:05+01:00", "at 14:20:05"),
-        ("2026-12-24T14:20:05.250+01:00", "at 14:20:05.250"),
+        ("2026-12-24T14:20:05.250+01:00", "at 14:20:05"),
         ("2026-12-25T09:00:00+01:00", "tomorrow at 09:00"),
         ("2026-12-23T09:00:00+01:00", "yesterday at 09:00"),
         ("2026-12-30T09:00:00+01:00", "on Wednesday at 09:00"),
@@ -86,7 +87,7 @@ def test_a_whole_instant_says_when_and_on_whose_clock() -> None:
 @pytest.mark.usefixtures("_in_berlin")
 def test_an_instant_without_a_zone_is_shown_on_the_machines_clock() -> None:
     named = times.moment("2026-12-24T13:20:00.500Z", None, "Europe/Berlin")
-    assert times.clock(named) == "2026-12-24 14:20:00.500 Europe/Berlin"
+    assert times.clock(named) == "2026-12-24 14:20:00 Europe/Berlin"
     unnamed = times.moment("2026-07-01T12:00:00.000Z", None, None)
     assert times.clock(unnamed) == "2026-07-01 14:00:00 CEST"
 
@@ -94,4 +95,4 @@ def test_an_instant_without_a_zone_is_shown_on_the_machines_clock() -> None:
 @pytest.mark.usefixtures("_in_berlin")
 def test_a_second_that_the_machines_calendar_lacks_is_shown_in_utc() -> None:
     at = times.moment("9999-12-31T23:59:59.999Z", None, "Europe/Berlin")
-    assert times.clock(at) == "9999-12-31 23:59:59.999 UTC"
+    assert times.clock(at) == "9999-12-31 23:59:59 UTC"

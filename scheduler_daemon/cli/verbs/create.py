@@ -16,6 +16,7 @@ from scheduler_daemon.cli.parser import (
     owner_of,
     selector_of,
     this_machines_zone,
+    typed_clock,
 )
 from scheduler_daemon.cli.words import prompt_of
 
@@ -69,14 +70,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.say(output.json_line(result))
     else:
-        output.say(_sentence(result))
+        output.say(_sentence(args, result))
     return exits.DONE
 
 
-def _sentence(result: Created) -> str:
+def _sentence(args: argparse.Namespace, result: Created) -> str:
     reminder = result.get("reminder")
     if reminder is None:
         key_of = output.safe(result["id"])
         return f"nothing was made: this key made {key_of}, which has been deleted since"
-    coming = sentences.coming(reminder, wall.now(), this_machines_zone())
+    clock = typed_clock(args, reminder["scheduled_at"])
+    coming = sentences.coming(reminder, wall.now(), this_machines_zone(), clock)
     return coming if result["created"] else f"nothing new was made: {coming}"

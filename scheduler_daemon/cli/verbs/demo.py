@@ -24,7 +24,11 @@ EXAMPLES = """\
   schedctl demo"""
 
 _SESSION = "conversation-1"
-_SQL = "SELECT reminder_id, occurrence_at, admitted_at, host, outcome FROM history"
+_SQL = (
+    "SELECT reminder_id, occurrence_at, admitted_at, host, outcome FROM history"
+    " ORDER BY occurrence_id"
+)
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _AHEAD = 6
 """Seconds from now to the targets: enough to make three reminders and to kill a daemon."""
 _ARRIVAL = 20.0
@@ -38,13 +42,16 @@ def options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with Stage() as stage:
-        outcome = _Story(stage, silent=args.json).tell()
+        outcome = Story(stage, silent=args.json).tell()
     if args.json:
         output.say(output.json_line(outcome))
+    else:
+        output.say("\nEverything arrived, once and in order, through a kill -9.")
+        output.say("The processes have ended and the folder is gone.")
     return exits.DONE
 
 
-class _Story:
+class Story:
     """What happens, in order, and what is said meanwhile."""
 
     def __init__(self, stage: Stage, *, silent: bool) -> None:
@@ -54,15 +61,12 @@ class _Story:
     def tell(self) -> dict[str, Any]:
         """The outcome, in facts. Raises FailedError where the promise was not kept."""
         self._open()
-        targets = self._make_reminders()
+        targets = self.make_reminders()
         self._kill()
         self._sleep_through(targets)
         followups = self._arrivals()
         receipts = self._receipts()
-        _check(followups, receipts)
-        self._say(
-            "\nEverything arrived, once and in order, through a kill -9. The folder is gone now."
-        )
+        check(followups, receipts)
         return {"followups": followups, "receipts": receipts}
 
     def _open(self) -> None:
@@ -72,14 +76,14 @@ class _Story:
         self._stage.start_host(_SESSION)
         self._say(f"  the host takes the follow-ups of the Session {_SESSION}\n")
 
-    def _make_reminders(self) -> dt.datetime:
+    def make_reminders(self) -> dt.datetime:
         """One one-shot and two recurring ones, all due in a few seconds; return when all are.
 
         Recurring rules come at least five minutes apart, but nothing says how near the first
         time may be: a daily time of day that is a few seconds ahead.
         """
         due = wall.now().replace(microsecond=0) + dt.timedelta(seconds=_AHEAD)
-        time, day = due.strftime("%H:%M:%S"), str(due.isoweekday())
+        time, day = due.strftime("%H:%M:%S"), _WEEKDAYS[due.weekday()]
         self._say(f"Three reminders, all due at {time} UTC:")
         self._schedctl(
             "create", "--session", _SESSION, "--after", f"{_AHEAD - 1}s", "Check the build"
@@ -113,13 +117,11 @@ class _Story:
     def _arrivals(self) -> list[dict[str, Any]]:
         self._say("The host finds it again by itself. What it receives, as the model reads it:")
         followups: list[dict[str, Any]] = []
-        while (
-            followup := self._stage.followup(_QUIET if len(followups) == 2 else _ARRIVAL)
-        ) is not None:
+        while followup := self._stage.followup(_QUIET if len(followups) == 2 else _ARRIVAL):
             followups.append(followup)
-            self._say(
-                f"\nmessage {len(followups)}, {len(followup['occurrences'])} reminder(s) in it:"
-            )
+            count = len(followup["occurrences"])
+            what = "one reminder" if count == 1 else f"{count} reminders in one"
+            self._say(f"\nmessage {len(followups)}, {what}:")
             lines = output.safe_lines(followup["text"])
             self._say(textwrap.indent("\n".join(lines), "  | ", bool))
         return followups
@@ -149,7 +151,7 @@ class _Story:
             print(text, flush=True)
 
 
-def _check(followups: list[dict[str, Any]], receipts: list[dict[str, Any]]) -> None:
+def check(followups: list[dict[str, Any]], receipts: list[dict[str, Any]]) -> None:
     """Raises FailedError unless each came once: the one-shot alone, then one batch of two."""
     shapes = [(followup["batch"], len(followup["occurrences"])) for followup in followups]
     if shapes != [(False, 1), (True, 2)]:

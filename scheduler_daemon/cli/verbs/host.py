@@ -6,9 +6,9 @@ import argparse
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from scheduler_daemon.cli import connection, exits, output
+from scheduler_daemon.cli import connection, output
 from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.client import Admitted, AgentHost, Busy, Gone
@@ -66,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
     output.note(f"taking the follow-ups of {what}; ctrl-C ends it")
     _log_as_notes()
     asyncio.run(_Trial(args).serve(sessions))
-    return exits.DONE
 
 
 def _sessions(args: argparse.Namespace) -> list[str] | str:
@@ -135,7 +134,7 @@ class _Trial:
         self._args = args
         self._unread = asyncio.Event()
 
-    async def serve(self, sessions: list[str] | str) -> None:
+    async def serve(self, sessions: list[str] | str) -> NoReturn:
         """Take follow-ups until nobody reads what is printed. Raises BrokenPipeError then."""
         host = AgentHost(self._args.name, sessions, self._deliver, socket=self._args.socket)
         running = asyncio.create_task(host.run())

@@ -46,7 +46,7 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
         "started": _when(status["started_at"], now, zone),
         "next wake": _when(status.get("next_wake_at"), now, zone),
         "database": status.get("database"),
-        "reminders": ", ".join(f"{n} {_COUNTS.get(k, k)}" for k, n in status["counts"].items()),
+        "reminders": ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in status["counts"].items()),
     }
     fault = status.get("last_persistence_error")
     if fault is not None:
@@ -58,12 +58,9 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
     _show_retries(status["retrying"], now)
 
 
-_COUNTS = {"no_host": "overdue without a host", "set_aside": "set aside"}
-
-
 def _when(text: str | None, now: dt.datetime, zone: str | None) -> str:
     if text is None:
-        return "nothing is due, ever"
+        return "none, until something changes"
     at = times.moment(text, None, zone)
     return f"{times.relative(at.local, now)} ({times.clock(at)})"
 

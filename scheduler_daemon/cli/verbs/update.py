@@ -17,6 +17,7 @@ from scheduler_daemon.cli.parser import (
     owner_of,
     selector_of,
     this_machines_zone,
+    typed_clock,
 )
 from scheduler_daemon.cli.words import prompt_of
 
@@ -53,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
         output.say(output.json_line(result))
         return exits.DONE
     now, zone = wall.now(), this_machines_zone()
-    coming = sentences.coming(result["reminder"], now, zone)
+    clock = typed_clock(args, result["reminder"]["scheduled_at"])
+    coming = sentences.coming(result["reminder"], now, zone, clock)
     output.say(coming if result["updated"] else f"nothing changed: {coming}")
     if "dropped_occurrence" in result:
         dropped = times.clock(times.moment(result["dropped_occurrence"], None, zone))
