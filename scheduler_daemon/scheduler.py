@@ -6,18 +6,18 @@ It awaits the file and the clock, never a host: each message is a task of its ow
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Iterable
 from typing import Literal
 
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp, Instant
-from scheduler_daemon.rules import instant_text
-from scheduler_daemon.sending import Next, Nothing, Sender, Then
+from scheduler_daemon.planning import Next, Nothing, Planner, Then
+from scheduler_daemon.sending import Sender
 from scheduler_daemon.server.hosts import Host, Hosts, Key, Peer, Slot
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.store.store import Store
+from scheduler_daemon.targets import Scan, Targets
 from scheduler_daemon.unclaimed import Unclaimed
 from scheduler_daemon.upkeep import Upkeep
 
@@ -25,28 +25,12 @@ LOOKS = 500
 """Sessions whose target is read in one go."""
 
 SCAN = 64
-"""Sessions with something due that are read in one go for a host that takes all."""
+"""Sessions with something due that are read in one round for the `*` hosts of an owner."""
 
 RETRY_SECONDS = 1.0
 """How long the loop waits after a round that failed."""
 
-_FIRST = ("", "")
-
 log = get_logger(__name__)
-
-
-class _Scan:
-    """How far an owner's due Sessions were read for its `*` hosts.
-
-    Everything with a target up to `place` is known (in flight, waiting, pausing) or cannot be
-    sent; `next_at` is a lower bound of the first target after it.
-    """
-
-    __slots__ = ("next_at", "place")
-
-    def __init__(self, now: Instant) -> None:
-        self.place = _FIRST
-        self.next_at: Instant | None = now
 
 
 class Scheduler:
@@ -66,22 +50,21 @@ class Scheduler:
         self._store = store
         self.hosts = hosts
         self._timeout = followup_timeout_seconds
-        self._sender = Sender(
-            clock, store, hosts, max_frame_bytes=max_frame_bytes, changed=self._state_changed
-        )
+        planner = Planner(clock, store, max_frame_bytes=max_frame_bytes)
+        self._planner = planner
+        self._sender = Sender(clock, store, hosts, planner, self._state_changed)
         self._unclaimed = Unclaimed(clock, store.reader, hosts, unclaimed_warn_seconds)
+        self._upkeep = Upkeep(clock, store, planner, self.changed, self.rescan)
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
-        self._targets: list[tuple[Instant, Key]] = []
-        self._scans: dict[int, _Scan] = {}
+        self._targets = Targets()
+        self._scans: dict[int, Scan] = {}
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._upkeep = Upkeep(clock, store, self._sender, self.changed)
-        self._stopping = False
+        self._failures = 0
         self.scanned = asyncio.Event()
         self.last_scan_at: Instant | None = None
         self.next_wake_at: Instant | None = None
-        self.failures = 0
 
     # --- what others tell the loop
 
@@ -97,15 +80,20 @@ class Scheduler:
             self.hosts.forget_gone(key)
         if state is not None or self.hosts.first(key) is not None:
             self._look_at(key)
+        elif self._unclaimed.due:
+            self._woken.set()
 
     def rescan(self) -> None:
-        """Forget what was read of targets: the file was changed by somebody else."""
+        """Read everything again: the clock was set, or the file changed in a way not known."""
+        self._forget_targets()
+        self._woken.set()
+
+    def _forget_targets(self) -> None:
         for owner in self._scans:
-            self._scans[owner] = _Scan(self._clock.now())
+            self._scans[owner] = Scan(self._clock.now())
         for state in self._states.values():
             state.epoch += 1
             self._dirty[state.key] = None
-        self._woken.set()
 
     def new_host(self, peer: Peer) -> Host:
         """A host that is attached to nothing yet."""
@@ -121,7 +109,7 @@ class Scheduler:
         """The host takes these Sessions from now on; what is overdue goes at once."""
         self.hosts.attach(host, sessions)
         if sessions == "*":
-            self._scans[host.uid] = _Scan(self._clock.now())
+            self._scans[host.uid] = Scan(self._clock.now())
             keys = [key for key in self._states if key[0] == host.uid]
         else:
             keys = [(host.uid, session) for session in sessions]
@@ -169,11 +157,21 @@ class Scheduler:
         """Everything that is remembered."""
         return self._states.values()
 
+    def next_wake_of(self, owner: int) -> Instant | None:
+        """When the loop looks next for this owner's sake, None when nothing is to come."""
+        wakes = [self._targets.first_of(owner), self._scan_at(owner)]
+        return min((at for at in wakes if at is not None), default=None)
+
+    @property
+    def failures(self) -> int:
+        """How many rounds and messages failed by a defect of ours; all were tried again."""
+        return self._failures + self._sender.failures
+
     # --- the loop
 
     async def run(self, zone_mark: int | None) -> None:
         """Run until cancelled. `zone_mark` is where computing targets again goes on, if it does."""
-        self._sender.zone_mark = zone_mark
+        self._planner.zone_mark = zone_mark
         self._upkeep.start()
         while True:
             self._woken.clear()
@@ -182,21 +180,23 @@ class Scheduler:
                 until = self.next_wake_at
             except Exception:
                 # A failed read is never taken for an empty store: look again, soon.
-                self.failures += 1
+                self._failures += 1
                 log.exception("round_failed")
+                self._forget_targets()
                 until = None
                 self._clock.call_later(RETRY_SECONDS, self._woken.set)
             await self._clock.wait(until, self._woken)
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more; wait for what is in flight, at most so long, and its receipts."""
-        self._stopping = True
-        self._upkeep.stop()
+        self._sender.stopping = True
+        await self._upkeep.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for state in self._states.values():
             state.drop()
 
@@ -206,10 +206,13 @@ class Scheduler:
         for owner in list(self._scans):
             await self._scan(owner)
         now = self._clock.now()
-        self._take_due(now)
+        for key in self._targets.take_due(now):
+            if key in self._states:
+                self._offer(self._states[key])
         await self._unclaimed.look(now)
         self.last_scan_at = now
-        self.next_wake_at = self._next_wake()
+        wakes = [self._targets.first(), *map(self._scan_at, self._scans)]
+        self.next_wake_at = min((at for at in wakes if at is not None), default=None)
         self.scanned.set()
 
     def _notice_step(self) -> None:
@@ -219,6 +222,7 @@ class Scheduler:
             # Targets that were due may lie ahead again.
             self.rescan()
         if step < 0:
+            self._unclaimed.forget()
             self._upkeep.start()
 
     async def _look(self) -> None:
@@ -226,93 +230,75 @@ class Scheduler:
         changed = list(self._dirty)
         for first in range(0, len(changed), LOOKS):
             keys = changed[first : first + LOOKS]
+            for key in keys:
+                del self._dirty[key]  # before it is read: what changes meanwhile is read again
             targets = await self._store.reader.targets(keys)
             for key in keys:
-                self._dirty.pop(key, None)
                 self._learn(key, targets[key])
 
     def _learn(self, key: Key, target: Instant | None) -> None:
         state = self._states.get(key)
-        later = target is None or target > self._clock.now()
-        if later and target is not None and key[0] in self._scans:
-            self._scan_by(key[0], target)
-        if state is None and later and not self.hosts.named(key):
-            return
-        self._know(self._state(key), target)
+        due = target is not None and target <= self._clock.now()
+        if state is not None or due or self.hosts.named(key):
+            self._know(state or self._state(key), target)
+        elif target is not None:
+            self._expect(key, target)
 
     def _know(self, state: SessionState, target: Instant | None) -> None:
-        """Note the target: what is due is offered, a Session without anything is forgotten."""
-        state.target = target
-        now = self._clock.now()
-        if target is not None and target <= now:
+        """Offer what is due, wait for what is not, forget a Session without anything."""
+        due = target is not None and target <= self._clock.now()
+        waited_for = not due and (self.hosts.named(state.key) or bool(state.asides))
+        self._targets.note(state.key, target if waited_for else None)
+        if due:
             self._offer(state)
-        elif target is not None and (self.hosts.named(state.key) or state.asides):
-            heapq.heappush(self._targets, (target, state.key))
+        elif target is not None and not waited_for:
+            self._expect(state.key, target)
         self._forget_if_idle(state)
 
-    def _scan_by(self, owner: int, target: Instant) -> None:
-        scan = self._scans[owner]
-        if scan.next_at is None or target < scan.next_at:
-            scan.next_at = target
+    def _expect(self, key: Key, target: Instant) -> None:
+        if key[0] in self._scans:
+            self._scans[key[0]].expect(target)
 
     async def _scan(self, owner: int) -> None:
-        """Offer an owner's due Sessions while its `*` hosts have slots for them."""
+        """Offer some of an owner's due Sessions while its `*` hosts have slots for them."""
+        at, now = self._scan_at(owner), self._clock.now()
+        if at is None or at > now:
+            return
         scan = self._scans[owner]
-        now = self._clock.now()
-        while scan.next_at is not None and scan.next_at <= now and self._has_slots(owner):
-            found = await self._store.reader.sessions_due(owner, now, scan.place, SCAN)
-            if self._scans.get(owner) is not scan:
-                return  # a host came or went meanwhile
-            for place in found:
-                scan.place = place
-                key = (owner, place[1])
-                if not self.hosts.named(key) and self.hosts.first(key) is not None:
-                    state = self._state(key)
-                    state.target = now
-                    self._offer(state)
-            if len(found) < SCAN:
-                scan.place = max(scan.place, (instant_text(now), chr(0x10FFFF)))
-                scan.next_at = await self._store.reader.next_target(owner, now)
+        scan.next_at = None  # what is expected while the file is read is kept
+        found = await self._store.reader.sessions_due(owner, now, scan.place, SCAN)
+        more = len(found) == SCAN
+        after = now if more else await self._store.reader.next_target(owner, now)
+        if self._scans.get(owner) is not scan:
+            return  # a host came or went meanwhile
+        for place in found:
+            scan.place = place
+            key = (owner, place[1])
+            if not self.hosts.named(key) and self.hosts.first(key) is not None:
+                self._offer(self._state(key))
+        if more:
+            scan.next_at = now
+            self._woken.set()  # the rest in a round of its own: others want to be seen to
+        else:
+            scan.passed(now)
+            if after is not None:
+                scan.expect(after)
+
+    def _scan_at(self, owner: int) -> Instant | None:
+        """When the scan goes on: at its next target, once its hosts have slots for it."""
+        scan = self._scans.get(owner)
+        return scan.next_at if scan is not None and self._has_slots(owner) else None
 
     def _has_slots(self, owner: int) -> bool:
         hosts = self.hosts.stars(owner)
         queued = max((len(host.waiting) for host in hosts), default=0)
         return queued < SCAN and any(host.has_slot(False) for host in hosts)
 
-    def _take_due(self, now: Instant) -> None:
-        while self._targets and self._targets[0][0] <= now:
-            target, key = heapq.heappop(self._targets)
-            state = self._states.get(key)
-            if state is not None and state.target == target:
-                self._offer(state)
-        if len(self._targets) > 2 * len(self._states) + 1000:
-            self._rebuild_targets()
-
-    def _rebuild_targets(self) -> None:
-        """Leave out what moved since it was noted."""
-        known = {(s.target, s.key) for s in self._states.values() if s.target is not None}
-        self._targets = sorted(set(self._targets) & known)
-
-    def _next_wake(self) -> Instant | None:
-        wakes = [
-            scan.next_at
-            for owner, scan in self._scans.items()
-            if scan.next_at is not None and self._has_slots(owner)
-        ]
-        while self._targets:
-            target, key = self._targets[0]
-            state = self._states.get(key)
-            if state is not None and state.target == target:
-                wakes.append(target)
-                break
-            heapq.heappop(self._targets)
-        return min(wakes, default=None)
-
     # --- from due to a task
 
     def _offer(self, state: SessionState) -> None:
         """Start the Session's next message if a host with a free slot takes it."""
-        if state.busy or state.pause or self._stopping:
+        if state.busy or state.pause or self._sender.stopping:
             return
         host = self.hosts.first(state.key)
         if host is None:
@@ -328,12 +314,8 @@ class Scheduler:
         state.task.add_done_callback(self._tasks.discard)
 
     async def _send(self, state: SessionState, host: Host, slot: Slot) -> None:
-        following: Next = Then.WAIT
         try:
             following = await self._sender.send_next(state, host, slot)
-        except Exception:
-            self.failures += 1
-            log.exception("sending_failed", owner_uid=state.key[0], session_id=state.key[1])
         finally:
             state.task = None
             host.free_slot(slot)
@@ -361,7 +343,7 @@ class Scheduler:
     def _admitted_late(self, host: Host, followup: FollowUp, message_id: str | None) -> None:
         """An admission after its time-out counts: its receipt is written before anything else."""
         state = self._state((followup.owner_uid, followup.session_id))
-        state.recording += 1  # from this moment, not from the task's first step
+        state.read_admission(followup)
         task = asyncio.create_task(self._record_late(state, host.name, followup, message_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -369,13 +351,8 @@ class Scheduler:
     async def _record_late(
         self, state: SessionState, host: str, followup: FollowUp, message_id: str | None
     ) -> None:
-        state.epoch += 1
-        try:
-            await self._sender.record(state, followup, host, message_id)
-        finally:
-            state.recording -= 1
+        await self._sender.record(state, followup, host, message_id)
         state.resume()
-        state.silent = False
         self._look_at(state.key)
 
     # --- small things
@@ -394,9 +371,12 @@ class Scheduler:
         self._woken.set()
 
     def _forget_if_idle(self, state: SessionState) -> None:
+        if self.hosts.first(state.key) is None:
+            state.forget_asides(self._clock.monotonic())
         if not state.idle or self.hosts.named(state.key):
             return
         if any(host.awaits(state.key) for host in self.hosts.line(state.key)):
             return
         state.drop()
+        self._targets.note(state.key, None)
         self._states.pop(state.key, None)

@@ -5,26 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from scheduler_daemon import words
+from scheduler_daemon.changes import changed
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.cursors import Cursor
 from scheduler_daemon.errors import (
     InvalidPrompt,
     InvalidRequest,
     PermissionDenied,
+    PersistenceUncertain,
     ReminderConflict,
-    ReminderEnded,
     ReminderNotFound,
     SchedulerError,
 )
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import Dispatch, Instant, OneShot, Reminder
 from scheduler_daemon.rules import (
-    SELECTORS,
     decide,
     describe,
     first,
@@ -36,7 +36,6 @@ from scheduler_daemon.rules import (
     zone_of,
 )
 from scheduler_daemon.scheduler import Scheduler
-from scheduler_daemon.store.reader import Page
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import NOT_FOUND, Draft, Limits, Store
 from scheduler_daemon.views import dispatch_view, reminder_view, waiting_for
@@ -47,6 +46,8 @@ ENVELOPE_BYTES = 1024
 """Room in a frame for what stands around a page's items."""
 
 _ID = re.compile(r"r([1-9][0-9]{0,17})", re.ASCII)
+
+T = TypeVar("T")
 
 log = get_logger(__name__)
 
@@ -81,16 +82,13 @@ class Service:
         now = self._clock.now()
         owner = _one_owner(caller, asked.owner_uid)
         draft = self._draft(owner, asked, now)
-        try:
-            made = await self._store.create(draft, now, self._bounds.limits)
-        except BadRow as bad:  # what the idempotency key made before
-            raise await self._unreadable(bad) from None
+        made = await self._written(self._store.create(draft, now, self._bounds.limits))
         if made.reminder is None:
             return {"id": f"r{made.number}", "deleted": True, "created": False}
         if made.created:
             self._noted("reminder_created", caller, made.reminder)
             self._scheduler.changed((owner, asked.session_id), revives=True)
-        view = self._view(made.reminder, made.last_dispatch)
+        view = self._view(made.reminder, made.last_dispatch, now)
         return {"reminder": view, "created": made.created}
 
     def _draft(self, owner: int, asked: params.Create, now: Instant) -> Draft:
@@ -125,14 +123,16 @@ class Service:
     async def get(self, caller: Caller, asked: params.Get) -> calls.Got:
         """One reminder."""
         owner = _any_owner(caller, asked.owner_uid)
-        number = _number(asked.id)
-        session = asked.session_id or None
-        found = None if number is None else await self._store.reader.get(number, owner, session)
+        number = _known_number(asked.id)
+        return {"reminder": await self._found(number, owner, asked.session_id or None)}
+
+    async def _found(self, number: int, owner: int | None, session: str | None) -> shapes.Reminder:
+        found = await self._store.reader.get(number, owner, session)
         if isinstance(found, BadRow):
             raise await self._unreadable(found)
         if found is None:
             raise ReminderNotFound(NOT_FOUND, field="id")
-        return {"reminder": self._view(*found)}
+        return self._view(*found, self._clock.now())
 
     async def list_reminders(
         self, caller: Caller, asked: params.ListReminders
@@ -154,17 +154,8 @@ class Service:
             if not page.bad:
                 break
             await self._set_aside(page.bad)
-        return self._page(page, filters)
-
-    def _page(self, page: Page, filters: list[Any]) -> shapes.Page[shapes.Reminder]:
-        items: list[shapes.Reminder] = []
-        room = self._bounds.max_frame_bytes - ENVELOPE_BYTES
-        for reminder, last_dispatch in page.items:
-            view = self._view(reminder, last_dispatch)
-            room -= len(encode(view))
-            if room < 0 and items:
-                break
-            items.append(view)
+        now = self._clock.now()
+        items = self._fitting(self._view(*each, now) for each in page.items)
         result: shapes.Page[shapes.Reminder] = {"items": items}
         if items and (page.more or len(items) < len(page.items)):
             last = page.items[len(items) - 1][0]
@@ -172,29 +163,35 @@ class Service:
             result["next_cursor"] = Cursor(place).text(filters)
         return result
 
+    def _fitting(self, views: Iterable[T]) -> list[T]:
+        """As many of `views` as fit one frame, in order; at least one, which always fits."""
+        items: list[T] = []
+        room = self._bounds.max_frame_bytes - ENVELOPE_BYTES
+        for view in views:
+            room -= len(encode(view))
+            if room < 0 and items:
+                break
+            items.append(view)
+        return items
+
     async def update(self, caller: Caller, asked: params.Update) -> calls.Updated:
         """Change words, context or timing of a reminder."""
         now = self._clock.now()
         owner = _one_owner(caller, asked.owner_uid)
-        number = _number(asked.id)
-        if number is None:
-            raise ReminderNotFound(NOT_FOUND, field="id")
-        if not asked.model_fields_set - {"id", "revision", "session_id", "owner_uid"}:
-            raise InvalidRequest(
-                "nothing to change: give prompt, title, context or one of " + ", ".join(SELECTORS)
-            )
+        number, session = _known_number(asked.id), asked.session_id or None
+        most = self._bounds.max_prompt_chars
         try:
-            before, after, last_dispatch = await self._store.change(
-                number, owner, asked.session_id or None, lambda old: self._changed(old, asked, now)
+            before, after, last_dispatch = await self._written(
+                self._store.change(
+                    number, owner, session, lambda old: changed(old, asked, now, most)
+                )
             )
-        except BadRow as bad:
-            raise await self._unreadable(bad) from None
         except ReminderConflict as error:
-            error.data["reminder"] = self._view(error.data["reminder"], None)
+            error.data["reminder"] = await self._found(number, owner, session)
             raise
         retimed = after.timing_revision != before.timing_revision
         result: calls.Updated = {
-            "reminder": self._view(after, last_dispatch),
+            "reminder": self._view(after, last_dispatch, now),
             "updated": after is not before,
         }
         if after is not before:
@@ -205,51 +202,6 @@ class Service:
             result["dropped_occurrence"] = instant_text(dropped)
         return result
 
-    def _changed(self, old: Reminder, asked: params.Update, now: Instant) -> Reminder:
-        """The reminder as the update wants it, `old` itself when that is no other one."""
-        if asked.revision != old.revision:
-            raise ReminderConflict(
-                f"the reminder has revision {old.revision}, not {asked.revision}: it was changed "
-                "since you read it; read it again and decide anew",
-                field="revision",
-                reminder=old,
-            )
-        if old.status == "ended":
-            raise ReminderEnded("this reminder has ended and cannot be changed; make a new one")
-        new = self._retimed(self._reworded(old, asked), asked, now)
-        if asked.context != (old.context or {}) and "context" in asked.model_fields_set:
-            new = replace(new, context=asked.context or None)
-        return old if new == old else replace(new, revision=old.revision + 1)
-
-    def _reworded(self, old: Reminder, asked: params.Update) -> Reminder:
-        prompt, title = old.prompt, old.title
-        if "prompt" in asked.model_fields_set:
-            prompt = words.prompt(asked.prompt, self._bounds.max_prompt_chars)
-        if "title" in asked.model_fields_set:
-            title = asked.title and words.title(asked.title)
-        if (prompt, title) == (old.prompt, old.title):
-            return old
-        return replace(old, prompt=prompt, title=title, words_revision=old.words_revision + 1)
-
-    def _retimed(self, old: Reminder, asked: params.Update, now: Instant) -> Reminder:
-        selectors = asked.selectors()
-        if not selectors:
-            return old
-        rule = parse_rule(selectors, now)
-        if rule == old.rule and "after_seconds" not in selectors:
-            return old
-        target = target_of(rule, now)
-        last = old.last_occurrence_at
-        return replace(
-            old,
-            rule=rule,
-            scheduled_at=target,
-            after_at=now,
-            computed_at=now,
-            generation=old.generation + (last is not None and target <= last),
-            timing_revision=old.timing_revision + 1,
-        )
-
     async def delete(self, caller: Caller, asked: params.Delete) -> calls.Deleted:
         """Delete a reminder; its receipts stay."""
         owner = _one_owner(caller, asked.owner_uid)
@@ -257,7 +209,8 @@ class Service:
         key = None
         if number is not None:
             session = asked.session_id or None
-            key = await self._store.delete(number, owner, session, self._clock.now())
+            now = self._clock.now()
+            key = await self._written(self._store.delete(number, owner, session, now))
         if key is not None:
             self._logged("reminder_deleted", caller, asked.id, key)
             self._scheduler.changed(key)
@@ -285,9 +238,7 @@ class Service:
         given = asked.model_fields_set & {"id", "session_id"}
         if not given:
             raise InvalidRequest("give the id of a reminder or a session_id")
-        number = _number(asked.id) if "id" in given else None
-        if "id" in given and number is None:
-            raise ReminderNotFound(NOT_FOUND, field="id")
+        number = _known_number(asked.id) if "id" in given else None
         if number is None and owner is None:
             raise InvalidRequest(
                 'a session_id is of one owner: give that uid, not "*"', field="owner_uid"
@@ -298,24 +249,22 @@ class Service:
         found, more = await self._store.reader.history(owner, number, session, before, asked.limit)
         if number is not None and not found and not asked.cursor:
             # No dispatch yet, or no such reminder: only the one that exists has an empty history.
-            await self.get(caller, params.Get.model_construct(**_get_of(asked)))
-        return self._history_page(found, more, filters)
-
-    def _history_page(
-        self, found: list[Dispatch], more: bool, filters: list[Any]
-    ) -> shapes.Page[shapes.Dispatch]:
-        items: list[shapes.Dispatch] = []
-        room = self._bounds.max_frame_bytes - ENVELOPE_BYTES
-        for dispatch in found:
-            view = dispatch_view(dispatch)
-            room -= len(encode(view))
-            if room < 0 and items:
-                break
-            items.append(view)
+            await self._found(number, owner, session)
+        items = self._fitting(map(dispatch_view, found))
         result: shapes.Page[shapes.Dispatch] = {"items": items}
         if items and (more or len(items) < len(found)):
             result["next_cursor"] = Cursor(("", found[len(items) - 1].number)).text(filters)
         return result
+
+    async def _written(self, write: Awaitable[T]) -> T:
+        """What a write gives; the scheduler reads everything again where that is not known."""
+        try:
+            return await write
+        except BadRow as bad:
+            raise await self._unreadable(bad) from None
+        except PersistenceUncertain:
+            self._scheduler.rescan()
+            raise
 
     async def _unreadable(self, bad: BadRow) -> ReminderNotFound:
         await self._set_aside([bad])
@@ -331,8 +280,9 @@ class Service:
         for key in await self._store.set_aside(rows):
             self._scheduler.changed(key)
 
-    def _view(self, reminder: Reminder, last_dispatch: Dispatch | None) -> shapes.Reminder:
-        now = self._clock.now()
+    def _view(
+        self, reminder: Reminder, last_dispatch: Dispatch | None, now: Instant
+    ) -> shapes.Reminder:
         state = self._scheduler.state((reminder.owner_uid, reminder.session_id))
         why = waiting_for(reminder, state, self._scheduler.hosts, now, self._clock.monotonic())
         return reminder_view(reminder, last_dispatch, why, now)
@@ -373,12 +323,16 @@ def _number(reminder_id: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def _known_number(reminder_id: str) -> int:
+    """The number in an id. Raises reminder_not_found."""
+    number = _number(reminder_id)
+    if number is None:
+        raise ReminderNotFound(NOT_FOUND, field="id")
+    return number
+
+
 def _request_hash(asked: params.Create) -> str:
     """A hash of the canonical request as received, the idempotency key and owner left out."""
     body = asked.model_dump(exclude={"idempotency_key", "owner_uid"}, exclude_unset=True)
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _get_of(asked: params.History) -> Mapping[str, Any]:
-    return {name: getattr(asked, name) for name in ("id", "session_id", "owner_uid")}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from scheduler_daemon.clock import Handle
-from scheduler_daemon.model import FollowUp, Instant, OneShot, Reminder
+from scheduler_daemon.model import FollowUp, OneShot, Reminder
 from scheduler_daemon.server.hosts import Key
 
 MessageKey: TypeAlias = tuple[int, int] | None
@@ -21,6 +21,11 @@ def message_of(reminder: Reminder) -> MessageKey:
     if isinstance(reminder.rule, OneShot):
         return reminder.number, reminder.revision
     return None
+
+
+def message_in(followup: FollowUp) -> MessageKey:
+    """The message that a follow-up carries."""
+    return message_of(followup.occurrences[0].reminder)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,16 +51,16 @@ class Aside:
 class SessionState:
     """One Session that is live by name, pausing, waiting for a slot or has a message in flight.
 
-    `target` is its earliest target that could be sent, as last read. `epoch` rises whenever a
-    plan that was made before must not be pushed any more. `failures` counts attempts in a row
-    that spoke of the Session, `attempts` the pushes of the message `message`.
+    `pushed` waits for its answer, `recording` holds what was admitted and is not on disk yet.
+    `epoch` rises whenever a plan that was made before must not be pushed any more. `failures`
+    counts attempts in a row that spoke of the Session, `attempts` the pushes of the message
+    `message`, `refusals` those in a row that spoke of it.
     """
 
     key: Key
-    target: Instant | None = None
     task: asyncio.Task[None] | None = None
     pushed: FollowUp | None = None
-    recording: int = 0
+    recording: list[FollowUp] = field(default_factory=list)
     epoch: int = 0
     pause: Pause | None = None
     failures: int = 0
@@ -69,18 +74,12 @@ class SessionState:
     @property
     def busy(self) -> bool:
         """Whether something of it is under way."""
-        return self.task is not None or self.recording > 0
+        return self.task is not None or bool(self.recording)
 
     @property
     def idle(self) -> bool:
-        """Whether forgetting it would lose nothing but its known target."""
+        """Whether forgetting it would lose nothing."""
         return not (self.busy or self.pause or self.asides)
-
-    def holds(self, reminder: Reminder) -> bool:
-        """Whether the reminder is in a message that was pushed and is not settled yet."""
-        return self.pushed is not None and any(
-            each.reminder.number == reminder.number for each in self.pushed.occurrences
-        )
 
     def begin(self, message: MessageKey) -> int:
         """Count a push of `message`; gives the number of this attempt, from 1."""
@@ -91,12 +90,22 @@ class SessionState:
         self.attempts += 1
         return self.attempts
 
-    def admitted(self, message: MessageKey) -> None:
-        """The message went: nothing counts against the Session any more."""
+    def read_admission(self, followup: FollowUp) -> None:
+        """The host has it: until its receipt is written nothing of the Session goes."""
+        self.recording.append(followup)
+        self.epoch += 1
+
+    def recorded(self, followup: FollowUp) -> None:
+        """Its receipt is on disk: nothing counts against its message or the Session any more."""
+        self.recording.remove(followup)
+        self.epoch += 1
+        message = message_in(followup)
         aside = self.asides.pop(message, None)
         if aside:
             aside.timer.cancel()
-        self.failures = self.attempts = self.refusals = 0
+        if message == self.message:
+            self.attempts = self.refusals = 0
+        self.failures = 0
         self.silent = False
         self.last_error = None
 
@@ -112,7 +121,7 @@ class SessionState:
         return {message for message, aside in self.asides.items() if aside.until > now}
 
     def forget_asides(self, now: float) -> None:
-        """Forget messages whose own pause is over and that are no longer due."""
+        """Forget messages whose own pause is over: they are no longer due, or nobody takes them."""
         stay = self.set_aside(now)
         self.asides = {message: self.asides[message] for message in stay}
 

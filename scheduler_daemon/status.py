@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 
 from scheduler_daemon import __version__
@@ -11,7 +12,7 @@ from scheduler_daemon.clock import Clock
 from scheduler_daemon.model import Instant
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
-from scheduler_daemon.server.hosts import Host
+from scheduler_daemon.server.hosts import Host, Key
 from scheduler_daemon.service import Caller
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.store.reader import Reader
@@ -61,8 +62,13 @@ class StatusBoard:
             view["database"] = str(self._database)
         if self._scheduler.last_scan_at is not None:
             view["last_scan_at"] = instant_text(self._scheduler.last_scan_at)
-        if self._scheduler.next_wake_at is not None:
-            view["next_wake_at"] = instant_text(self._scheduler.next_wake_at)
+        next_wake_at = (
+            self._scheduler.next_wake_at
+            if caller.admin
+            else self._scheduler.next_wake_of(caller.uid)
+        )
+        if next_wake_at is not None:
+            view["next_wake_at"] = instant_text(next_wake_at)
         if self._fault is not None:
             view["last_persistence_error"] = self._fault
         return view
@@ -79,12 +85,18 @@ class StatusBoard:
         }
 
     async def _without_host(self, owner: int, now: Instant, overdue: int) -> int:
-        """Of `overdue`, those in Sessions that no host is attached to."""
-        hosts = self._scheduler.hosts
-        if not overdue or hosts.stars(owner):
+        """Of `overdue`, those in Sessions that no host takes, or that every host called gone."""
+        if not overdue:
             return 0
-        in_live = await self._reader.overdue_in(hosts.names(owner), now)
-        return max(0, overdue - sum(in_live.values()))
+        hosts = self._scheduler.hosts
+        told_apart = hosts.told_apart(owner)
+        if hosts.stars(owner):
+            return await self._overdue_in([k for k in told_apart if hosts.first(k) is None], now)
+        taken = await self._overdue_in([k for k in told_apart if hosts.first(k)], now)
+        return max(0, overdue - taken)
+
+    async def _overdue_in(self, keys: Iterable[Key], now: Instant) -> int:
+        return sum((await self._reader.overdue_in(keys, now)).values())
 
     def _retrying(self, owner: int, now: Instant) -> list[shapes.RetryStatus]:
         shown: list[shapes.RetryStatus] = []

@@ -6,9 +6,9 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 
-from scheduler_daemon.clock import Clock
+from scheduler_daemon.clock import Clock, Handle
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.sending import Sender
+from scheduler_daemon.planning import Planner
 from scheduler_daemon.server.hosts import Key
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.store.upkeep import Slice, correct_ahead, recompute_zones
@@ -22,18 +22,25 @@ log = get_logger(__name__)
 class Upkeep:
     """Computes targets again: those of a clock that ran ahead, and those of other zone data.
 
-    `changed` hears of each Session whose target moved. How far the zones are done is the
-    sender's `zone_mark`, since it computes a record again that it is about to send.
+    `changed` hears of each Session whose target moved, `lost` when that is not known. How far
+    the zones are done is the planner's `zone_mark`: it computes what is about to be sent itself.
     """
 
     def __init__(
-        self, clock: Clock, store: Store, sender: Sender, changed: Callable[[Key], None]
+        self,
+        clock: Clock,
+        store: Store,
+        planner: Planner,
+        changed: Callable[[Key], None],
+        lost: Callable[[], None],
     ) -> None:
         self._clock = clock
         self._store = store
-        self._sender = sender
+        self._planner = planner
         self._changed = changed
+        self._lost = lost
         self._task: asyncio.Task[None] | None = None
+        self._retry: Handle | None = None
         self._again = False
 
     def start(self) -> None:
@@ -42,10 +49,13 @@ class Upkeep:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="upkeep")
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Leave what is not done to the next start."""
+        if self._retry is not None:
+            self._retry.cancel()
         if self._task is not None:
             self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         while self._again:
@@ -55,7 +65,8 @@ class Upkeep:
                 await self._recompute_zones()
             except Exception:
                 log.exception("upkeep_failed")
-                self._clock.call_later(RETRY_SECONDS, self.start)
+                self._lost()
+                self._retry = self._clock.call_later(RETRY_SECONDS, self.start)
 
     async def _correct_ahead(self) -> None:
         moved = 0
@@ -69,10 +80,12 @@ class Upkeep:
 
     async def _recompute_zones(self) -> None:
         moved = 0
-        while self._sender.zone_mark is not None:
-            part = await self._slice(recompute_zones(self._sender.zone_mark, self._clock.now()))
+        while (mark := self._planner.zone_mark) is not None:
+            # What came due since the start rests on the older data as well.
+            ahead_of = min(self._planner.started_at, self._clock.now())
+            part = await self._slice(recompute_zones(mark, ahead_of))
             moved += len(part.moved)
-            self._sender.zone_mark = None if part.done else part.mark
+            self._planner.zone_mark = None if part.done else part.mark
             if part.done:
                 log.info("targets_recomputed_for_zone_data", moved=moved)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import cast
 
-from scheduler_daemon.model import Dispatch, Instant, Reminder
+from scheduler_daemon.model import Dispatch, FollowUp, Instant, Reminder
 from scheduler_daemon.rules import describe, instant_text, local_text, selector_of, zone_of
 from scheduler_daemon.server.hosts import Hosts
 from scheduler_daemon.sessions import SessionState, message_of
@@ -88,8 +88,9 @@ def waiting_for(
     """Why a reminder has not been sent at `now` (`monotonic` seconds, for pauses)."""
     if reminder.status == "ended":
         return {"why": "ended"}
-    if state is not None and state.holds(reminder):
-        return {"why": "receipt" if state.recording else "in_flight", "attempts": state.attempts}
+    under_way = _under_way(reminder, state)
+    if under_way is not None:
+        return under_way
     if reminder.scheduled_at > now:
         return {"why": "target"}
     key = (reminder.owner_uid, reminder.session_id)
@@ -101,6 +102,25 @@ def waiting_for(
     if hosts.first(key) is None:
         return {"why": "host_gone"}
     return _held_up(reminder, state, now, monotonic) or {"why": "behind"}
+
+
+def _under_way(reminder: Reminder, state: SessionState | None) -> shapes.WaitingFor | None:
+    """Whether the reminder, timed as it is, was pushed or admitted and has no receipt yet."""
+    if state is None:
+        return None
+    if any(_carries(followup, reminder) for followup in state.recording):
+        return {"why": "receipt"}
+    if state.pushed is not None and _carries(state.pushed, reminder):
+        return {"why": "in_flight", "attempts": state.attempts}
+    return None
+
+
+def _carries(followup: FollowUp, reminder: Reminder) -> bool:
+    return any(
+        (each.reminder.number, each.reminder.timing_revision)
+        == (reminder.number, reminder.timing_revision)
+        for each in followup.occurrences
+    )
 
 
 def _held_up(

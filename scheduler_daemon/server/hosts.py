@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from scheduler_daemon.clock import Clock, Handle
 from scheduler_daemon.model import FollowUp, Instant
 from scheduler_daemon.wire import messages
-from scheduler_daemon.words import MAX_NAME_CHARS
+from scheduler_daemon.words import name as checked_name
 
 Key: TypeAlias = tuple[int, str]
 """A Session: its owner's uid and its name."""
@@ -23,6 +23,9 @@ LATE_KEPT = 1000
 
 LAST_SEEN_KEPT = 1000
 """Sessions without a host of which it is remembered when they last had one."""
+
+_ALL = "*"
+"""Stands for every Session of an owner; no Session is named so."""
 
 
 class Admitted(NamedTuple):
@@ -228,6 +231,8 @@ class Host:
 
     def _time_out(self, push: Push) -> None:
         session = push.followup.session_id
+        # From here on an admission is a late one, even in the same moment.
+        self._pushes.pop(push.followup.followup_id, None)
         self._late.pop(session, None)
         self._late[session] = push.followup
         if len(self._late) > LATE_KEPT:
@@ -267,8 +272,10 @@ class Hosts:
             if host.star:
                 host.star = False
                 _drop(self._stars, host.uid, host)
+                if host.uid not in self._stars:
+                    self._saw((host.uid, _ALL))
             sessions = list(host.sessions)
-        keys = [(host.uid, session) for session in sessions if session in host.sessions]
+        keys = [(host.uid, s) for s in dict.fromkeys(sessions) if s in host.sessions]
         for key in keys:
             del host.sessions[key[1]]
             _drop(self._by_name, key, host)
@@ -292,6 +299,11 @@ class Hosts:
         """The Sessions of an owner that are live by name."""
         return [key for key in self._by_name if key[0] == owner]
 
+    def told_apart(self, owner: int) -> set[Key]:
+        """Sessions of an owner that are live by name, or that one of its `*` hosts called gone."""
+        gone = {(owner, session) for host in self.stars(owner) for session in host.gone}
+        return gone.union(self.names(owner))
+
     def star_owners(self) -> list[int]:
         """Owners with a host for all their Sessions."""
         return list(self._stars)
@@ -307,7 +319,8 @@ class Hosts:
 
     def last_seen(self, key: Key) -> Instant | None:
         """When a Session that has no host lost its last one; None when that is not known."""
-        return self._last_seen.get(key)
+        seen = [self._last_seen.get(key), self._last_seen.get((key[0], _ALL))]
+        return max((at for at in seen if at is not None), default=None)
 
     def of_owner(self, owner: int) -> list[Host]:
         """Every attached host of an owner, by the time it attached."""
@@ -341,8 +354,7 @@ def outcome_of(value: object) -> Outcome:
         case "admitted":
             # The message is in its queue, whatever it is called there: a name that cannot be
             # kept must not undo the admission.
-            message_id = answer.get("message_id")
-            return Admitted(message_id if _keepable(message_id) else None)
+            return Admitted(_kept_name(answer.get("message_id")))
         case "busy":
             retry = answer.get("retry_after_seconds")
             if isinstance(retry, bool) or not isinstance(retry, int):
@@ -359,9 +371,8 @@ def refusal_of(error: object) -> Refused:
     return Refused("the host answered with an error: " + text[:200])
 
 
-def _keepable(message_id: object) -> bool:
-    return (
-        isinstance(message_id, str)
-        and 1 <= len(message_id) <= MAX_NAME_CHARS
-        and message_id.isprintable()
-    )
+def _kept_name(message_id: object) -> str | None:
+    try:
+        return checked_name(message_id) if isinstance(message_id, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,66 @@
+"""What an update makes of a reminder: pure, so that it can run inside the store's transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scheduler_daemon import words
+from scheduler_daemon.errors import InvalidRequest, ReminderConflict, ReminderEnded
+from scheduler_daemon.model import Instant, Reminder
+from scheduler_daemon.rules import SELECTORS, parse_rule, target_of
+from scheduler_daemon.wire import params
+
+
+def changed(old: Reminder, asked: params.Update, now: Instant, max_prompt_chars: int) -> Reminder:
+    """The reminder as the update wants it, `old` itself when that is no other one.
+
+    Raises reminder_conflict before anything else, then reminder_ended, then what is wrong with
+    the words or the selector.
+    """
+    if asked.revision != old.revision:
+        raise ReminderConflict(
+            f"the reminder has revision {old.revision}, not {asked.revision}: it was changed "
+            "since you read it; read it again and decide anew",
+            field="revision",
+        )
+    if not asked.model_fields_set - {"id", "revision", "session_id", "owner_uid"}:
+        raise InvalidRequest(
+            "nothing to change: give prompt, title, context or one of " + ", ".join(SELECTORS)
+        )
+    if old.status == "ended":
+        raise ReminderEnded("this reminder has ended and cannot be changed; make a new one")
+    new = _retimed(_reworded(old, asked, max_prompt_chars), asked, now)
+    if "context" in asked.model_fields_set and asked.context != (old.context or {}):
+        new = replace(new, context=asked.context or None)
+    return old if new == old else replace(new, revision=old.revision + 1)
+
+
+def _reworded(old: Reminder, asked: params.Update, max_prompt_chars: int) -> Reminder:
+    prompt, title = old.prompt, old.title
+    if "prompt" in asked.model_fields_set:
+        prompt = words.prompt(asked.prompt, max_prompt_chars)
+    if "title" in asked.model_fields_set:
+        title = None if asked.title is None else words.title(asked.title)
+    if (prompt, title) == (old.prompt, old.title):
+        return old
+    return replace(old, prompt=prompt, title=title, words_revision=old.words_revision + 1)
+
+
+def _retimed(old: Reminder, asked: params.Update, now: Instant) -> Reminder:
+    selectors = asked.selectors()
+    if not selectors:
+        return old
+    rule = parse_rule(selectors, now)
+    if rule == old.rule and "after_seconds" not in selectors:
+        return old
+    target = target_of(rule, now)
+    last = old.last_occurrence_at
+    return replace(
+        old,
+        rule=rule,
+        scheduled_at=target,
+        after_at=now,
+        computed_at=now,
+        generation=old.generation + (last is not None and target <= last),
+        timing_revision=old.timing_revision + 1,
+    )

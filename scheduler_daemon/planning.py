@@ -1,0 +1,175 @@
+"""What a Session's next follow-up is, read from the file; what becomes of it is in sending.py."""
+
+from __future__ import annotations
+
+import enum
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from scheduler_daemon.clock import Clock
+from scheduler_daemon.delivery.plan import Packer, occurrence
+from scheduler_daemon.log import get_logger
+from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
+from scheduler_daemon.sessions import MessageKey, SessionState, message_of
+from scheduler_daemon.store.reader import Rows, place
+from scheduler_daemon.store.store import Store
+from scheduler_daemon.store.upkeep import moved_target
+
+CHUNK = 100
+"""Recurring records read at once while a batch is put together."""
+
+T = TypeVar("T")
+
+log = get_logger(__name__)
+
+
+class Then(enum.Enum):
+    """What the loop does with the Session next."""
+
+    LOOK = enum.auto()
+    """Read its earliest target again."""
+    WAIT = enum.auto()
+    """Leave it until something that is under way calls for it: a pause, a receipt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Nothing can be sent now; `again_at` is the Session's next target, None where it has none."""
+
+    again_at: Instant | None
+
+
+Next: TypeAlias = Then | Nothing
+
+
+class Unbuilt(Exception):
+    """A message could not be put together; `message` says which, the cause why."""
+
+    def __init__(self, message: MessageKey) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Planner:
+    """Plans one follow-up at a time.
+
+    `zone_mark` is the number above which targets may still rest on older zone data, None when
+    all were computed again; only those that lay ahead at `started_at` are.
+    """
+
+    def __init__(self, clock: Clock, store: Store, *, max_frame_bytes: int) -> None:
+        self._clock = clock
+        self._store = store
+        self._max_frame_bytes = max_frame_bytes
+        self.started_at = clock.now()
+        self.zone_mark: int | None = None
+
+    async def plan(self, state: SessionState) -> FollowUp | Next:
+        """The follow-up to push at once, without waiting for anything in between.
+
+        Raises Unbuilt, and whatever reading and writing the file raise.
+        """
+        while True:
+            epoch = state.epoch
+            planned = await self._plan(state)
+            if state.recording:
+                # A late admission came: what was read does not know its receipt.
+                return Then.WAIT
+            if state.epoch == epoch:
+                return planned
+
+    async def _plan(self, state: SessionState) -> FollowUp | Next:
+        now = self._clock.now()
+        aside = state.set_aside(self._clock.monotonic())
+        one_shots, recurring = await self._store.reader.due(state.key, now, len(aside) + 1, CHUNK)
+        if await self._mend(one_shots) or await self._mend(recurring):
+            return Then.LOOK
+        for reminder in one_shots.reminders:
+            message = message_of(reminder)
+            if message not in aside:
+                return _followup(state, False, now, [_occurrence(message, reminder, now)])
+        if recurring.reminders and None not in aside:
+            return await self._plan_batch(state, now, recurring)
+        state.forget_asides(self._clock.monotonic())
+        return Nothing(await self._store.reader.next_target_of_session(state.key, now))
+
+    async def _mend(self, rows: Rows) -> bool:
+        """Whether the file had to be changed before anything can be planned."""
+        if rows.bad:
+            for bad in rows.bad:
+                log.error("row_set_aside", reminder_id=f"r{bad.number}", reason=bad.reason)
+            await self._store.set_aside(rows.bad)
+            return True
+        if self.zone_mark is None:
+            return False
+        moved = [await self._recompute(reminder, self.zone_mark) for reminder in rows.reminders]
+        return any(moved)
+
+    async def _recompute(self, reminder: Reminder, mark: int) -> bool:
+        """Whether a record has another target under the zone data of now, which it then gets."""
+        if reminder.number <= mark or reminder.scheduled_at <= self.started_at:
+            return False
+        target = moved_target(reminder)
+        if target is None:
+            return False
+        await self._store.retarget(reminder, target, reminder.after_at, reminder.computed_at)
+        return True
+
+    async def _plan_batch(self, state: SessionState, now: Instant, rows: Rows) -> FollowUp | Next:
+        packer = Packer(self._max_frame_bytes)
+        passed: list[Occurrence] = []
+        while not await self._pack(packer, passed, rows, now) and len(rows.reminders) == CHUNK:
+            after = place(rows.reminders[-1])
+            rows = await self._store.reader.due_recurring(state.key, now, after, CHUNK)
+            if await self._mend(rows):
+                return Then.LOOK
+        if passed:
+            await self._store.advance(passed, now)
+        return _followup(state, True, now, packer.taken) if packer.taken else Then.LOOK
+
+    async def _pack(
+        self, packer: Packer, passed: list[Occurrence], rows: Rows, now: Instant
+    ) -> bool:
+        """Whether the message is full; occurrences that were dispatched before only pass."""
+        for reminder in rows.reminders:
+            each = _occurrence(None, reminder, now)
+            if await self._dispatched(each, now):
+                passed.append(each)
+            elif not _built(None, lambda each=each: packer.add(each)):  # type: ignore[misc]
+                return True
+        return False
+
+    async def _dispatched(self, each: Occurrence, now: Instant) -> bool:
+        """Whether the occurrence lies behind what was dispatched under a clock like ours."""
+        last = each.reminder.last_occurrence_at
+        if last is None or each.occurrence_at > last:
+            return False
+        decided_at = await self._store.reader.decided_at(each.reminder.number, last)
+        return decided_at is None or decided_at <= now
+
+
+def _occurrence(message: MessageKey, reminder: Reminder, now: Instant) -> Occurrence:
+    return _built(message, lambda: occurrence(reminder, now))
+
+
+def _built(message: MessageKey, build: Callable[[], T]) -> T:
+    """What `build` gives; whatever it raises is the message's fault, not the file's."""
+    try:
+        return build()
+    except Exception as error:
+        raise Unbuilt(message) from error
+
+
+def _followup(
+    state: SessionState, batch: bool, now: Instant, occurrences: list[Occurrence]
+) -> FollowUp:
+    return FollowUp(
+        followup_id=f"f{secrets.token_hex(8)}",
+        owner_uid=state.key[0],
+        session_id=state.key[1],
+        batch=batch,
+        decided_at=now,
+        occurrences=tuple(occurrences),
+    )
