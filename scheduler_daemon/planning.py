@@ -10,7 +10,6 @@ from typing import TypeAlias, TypeVar
 
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.delivery.plan import Packer, occurrence
-from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
 from scheduler_daemon.sessions import MessageKey, SessionState, message_of
 from scheduler_daemon.store.reader import Rows, place
@@ -21,8 +20,6 @@ CHUNK = 100
 """Recurring records read at once while a batch is put together."""
 
 T = TypeVar("T")
-
-log = get_logger(__name__)
 
 
 class Then(enum.Enum):
@@ -98,8 +95,6 @@ class Planner:
     async def _mend(self, rows: Rows) -> bool:
         """Whether the file had to be changed before anything can be planned."""
         if rows.bad:
-            for bad in rows.bad:
-                log.error("row_set_aside", reminder_id=f"r{bad.number}", reason=bad.reason)
             await self._store.set_aside(rows.bad)
             return True
         if self.zone_mark is None:

@@ -275,8 +275,6 @@ class Service:
         )
 
     async def _set_aside(self, rows: list[BadRow]) -> None:
-        for bad in rows:
-            log.error("row_set_aside", reminder_id=f"r{bad.number}", reason=bad.reason)
         for key in await self._store.set_aside(rows):
             self._scheduler.changed(key)
 

@@ -91,8 +91,7 @@ class Upkeep:
 
     async def _slice(self, act: Callable[[sqlite3.Connection], Slice]) -> Slice:
         part = await self._store.upkeep(act)
-        if part.bad:
-            await self._store.set_aside(part.bad)
-        for key in part.moved:
+        left = await self._store.set_aside(part.bad) if part.bad else []
+        for key in part.moved + left:
             self._changed(key)
         return part

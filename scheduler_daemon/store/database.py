@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +20,12 @@ APPLICATION_ID = 0x73636864
 LOCK_STEP_SECONDS = 0.1
 """How long one attempt waits for another process's write lock."""
 
+OPEN_SECONDS = 10.0
+"""How long opening waits for one: at a start nobody else waits."""
+
 _MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_MARK = slice(68, 72)  # the application id (SQLite file format, 1.3)
 
 T = TypeVar("T")
 
@@ -33,58 +41,56 @@ class Lock:
     """
 
     def __init__(self, path: Path) -> None:
+        self._fd = -1
         try:
             self._fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            holder = os.pread(self._fd, 64, 0).decode(errors="replace").strip() or "unknown"
+            self.release()
+            raise DatabaseRefused(
+                f"the database {path} is held by another scheduler-daemon (process {holder})"
+            ) from None
         except OSError as error:
+            self.release()
             raise DatabaseRefused(
                 f"cannot write in the state directory {path.parent}: {error.strerror}; "
                 "it must be a folder that this user may write"
             ) from None
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(self._fd, 64, 0).decode(errors="replace").strip() or "unknown"
-            os.close(self._fd)
-            raise DatabaseRefused(
-                f"the database {path} is held by another scheduler-daemon (process {holder})"
-            ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 def examine(path: Path) -> None:
-    """Refuse a file that is there but is not a database of ours, without touching it.
+    """Refuse what stands at `path` and is not a database of ours, without touching it.
 
-    An empty file, or a database with nothing in it, is what a start that was cut short leaves.
+    The header is read as bytes: SQLite itself would leave files beside it. Every database of ours
+    is marked there from its first page on (`create_file`); an empty file is what a start that was
+    cut short leaves.
     """
-    if not path.exists():
-        return
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DatabaseRefused(f"{path} is not a file; it was left as it is")
         with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
-        if not head:
-            return
-        if head != _MAGIC:
-            raise DatabaseRefused(f"{path} is not an SQLite database; it was left as it is")
-        conn = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-        try:
-            (application_id,) = conn.execute("PRAGMA application_id").fetchone()
-            (things,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        finally:
-            conn.close()
+            header = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise DatabaseRefused(f"cannot read {path}: {error.strerror}") from None
-    except sqlite3.Error as error:
-        raise DatabaseRefused(f"cannot read the database {path}: {error}") from None
-    if application_id != APPLICATION_ID and things:
+    if not header:
+        return
+    if not header.startswith(_MAGIC):
+        raise DatabaseRefused(f"{path} is not an SQLite database; it was left as it is")
+    if header[_MARK] != APPLICATION_ID.to_bytes(4, "big"):
         raise DatabaseRefused(f"{path} is the database of another program; it was left as it is")
 
 
 def make_private(path: Path) -> None:
-    """Make the folder (0700) and the empty file (0600) where they are missing."""
+    """Make the folder of the database (0700) where it is missing."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -94,22 +100,60 @@ def make_private(path: Path) -> None:
 
 
 def create_file(path: Path) -> None:
-    """Create the database file readable for its owner alone; SQLite's own files follow its mode."""
+    """Make the file where it is missing, for its owner alone, and mark it as ours.
+
+    SQLite gives its own files beside it the same mode.
+    """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            made = os.fstat(fd)
+            if made.st_mode & 0o077 and made.st_uid == os.geteuid():
+                os.fchmod(fd, 0o600)  # every user's words are in it
+        finally:
+            os.close(fd)
+        if made.st_size == 0:
+            with closing(open_file(path)) as conn:
+                conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     except OSError as error:
         raise DatabaseRefused(f"cannot open the database {path}: {error.strerror}") from None
+    except sqlite3.Error as error:
+        raise DatabaseRefused(f"cannot write the database {path}: {error}") from None
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """A connection as SQLite gives it, but with explicit transactions; nothing is changed.
+
+    Text that is no UTF-8 (an edit by hand) is read with surrogates in it, which no row of ours
+    has: it fails where the row is decoded, not where a page of rows is read.
+    """
+    conn = sqlite3.connect(path, timeout=OPEN_SECONDS, isolation_level=None)
+    conn.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    return conn
 
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """A connection with the settings that durability rests on; transactions are explicit."""
-    conn = sqlite3.connect(path, timeout=LOCK_STEP_SECONDS, isolation_level=None)
-    conn.execute("PRAGMA journal_mode = WAL")
+    """A connection with the settings that durability rests on. DatabaseRefused where it cannot."""
+    conn = None
+    try:
+        conn = open_file(path)
+        settle(conn)
+        conn.execute(f"PRAGMA query_only = {int(read_only)}")
+        conn.execute(f"PRAGMA busy_timeout = {round(LOCK_STEP_SECONDS * 1000)}")
+    except sqlite3.Error as error:
+        if conn:
+            conn.close()
+        raise DatabaseRefused(f"cannot open the database {path}: {error}") from None
+    return conn
+
+
+def settle(conn: sqlite3.Connection) -> None:
+    """Write ahead, and to the disk at every commit."""
+    (mode,) = conn.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise sqlite3.OperationalError("its file system cannot hold a write-ahead log")
     conn.execute("PRAGMA synchronous = FULL")
     conn.execute("PRAGMA foreign_keys = ON")
-    if read_only:
-        conn.execute("PRAGMA query_only = ON")
-    return conn
 
 
 class Database(aiosqlite.Connection):
@@ -132,22 +176,21 @@ async def open_database(path: Path, *, read_only: bool) -> Database:
 
 
 class Identity:
-    """Which file a path named when it was opened.
+    """Which files a path and its log named when they were opened.
 
-    SQLite goes on writing into a file that was deleted or replaced, without an error.
+    SQLite goes on writing into files that were deleted or replaced, without an error.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._paths = [path, path.with_name(f"{path.name}-wal")]
         self._opened = self._look()
 
-    def _look(self) -> tuple[int, int] | None:
+    def _look(self) -> list[tuple[int, int]] | None:
         try:
-            found = self._path.stat()
+            return [(found.st_dev, found.st_ino) for found in map(Path.stat, self._paths)]
         except OSError:
             return None
-        return found.st_dev, found.st_ino
 
     def holds(self) -> bool:
-        """Whether the path still names the file that is open."""
+        """Whether the path still names the files that are open."""
         return self._opened is not None and self._look() == self._opened

@@ -8,9 +8,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
-from scheduler_daemon.store.database import APPLICATION_ID, DatabaseRefused, connect
+from scheduler_daemon.store.database import DatabaseRefused, open_file, settle
 
 COPIES_KEPT = 3
 
@@ -43,8 +44,10 @@ def folder() -> Path:
 
 
 def known(where: Path | None = None) -> list[Migration]:
-    """Every migration of this version, by number."""
+    """Every migration of this version, by number; DatabaseRefused where there are none."""
     files = sorted((where or folder()).glob("[0-9][0-9][0-9][0-9]_*.sql"))
+    if not files:
+        raise DatabaseRefused("this installation lacks its migrations; install it again")
     return [Migration(int(f.name[:4]), f.stem, f.read_text(encoding="utf-8")) for f in files]
 
 
@@ -58,21 +61,19 @@ def pending(conn: sqlite3.Connection, migrations: list[Migration]) -> list[Migra
             "use a newer scheduler-daemon, nothing was changed"
         )
     applied = _applied(conn)
-    for migration in migrations[: len(applied)]:
-        if applied.get(migration.number) != migration.checksum:
-            raise DatabaseRefused(
-                f"migration {migration.name} was applied to the database in another form; "
-                "nothing was changed"
-            )
-    if sorted(applied) != [m.number for m in migrations[: len(applied)]] or version != len(applied):
-        raise DatabaseRefused("the database has an unknown history; nothing was changed")
+    shared = [(m.number, m.checksum) for m in migrations[: len(applied)]]
+    if applied != shared or version != (shared[-1][0] if shared else 0):
+        raise DatabaseRefused(
+            f"the database came to its schema {version} by other migrations than this program's; "
+            "nothing was changed"
+        )
     return migrations[len(applied) :]
 
 
-def _applied(conn: sqlite3.Connection) -> dict[int, str]:
+def _applied(conn: sqlite3.Connection) -> list[tuple[int, str]]:
     if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").fetchone():
-        return {}
-    return dict(conn.execute("SELECT number, checksum FROM migrations ORDER BY number").fetchall())
+        return []
+    return conn.execute("SELECT number, checksum FROM migrations ORDER BY number").fetchall()
 
 
 def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> list[str]:
@@ -81,16 +82,22 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
     `now` is a canonical instant. Before the first migration of a file that has a schema, a copy
     is made beside it. A migration that fails leaves the file as it was: DatabaseRefused.
     """
-    wanted = migrations or known()
+    wanted = known() if migrations is None else migrations
     try:
-        with closing(connect(path, read_only=False)) as conn:
+        with closing(open_file(path)) as conn:
             todo = pending(conn, wanted)
+            if todo:
+                settle(conn)
             if todo and len(todo) < len(wanted):
-                _copy(conn, path, todo[0].number - 1, now)
+                _copy(conn, path, wanted[-len(todo) - 1].number, now)
             for migration in todo:
                 _apply(conn, migration, now)
     except sqlite3.Error as error:
         raise DatabaseRefused(f"cannot bring the database {path} to this schema: {error}") from None
+    except OSError as error:
+        raise DatabaseRefused(
+            f"cannot copy the database {path} before its schema changes: {error.strerror}"
+        ) from None
     return [m.name for m in todo]
 
 
@@ -105,7 +112,6 @@ def _apply(conn: sqlite3.Connection, migration: Migration, now: str) -> None:
             (migration.number, migration.name, migration.checksum, now),
         )
         conn.execute(f"PRAGMA user_version = {migration.number}")
-        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute("COMMIT")
     except sqlite3.Error:
         if conn.in_transaction:
@@ -116,20 +122,30 @@ def _apply(conn: sqlite3.Connection, migration: Migration, now: str) -> None:
 def statements(script: str) -> Iterator[str]:
     """The statements of a script. `executescript` would commit the open transaction first."""
     statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
+    for part in script.split(";"):
+        statement += part
+        if sqlite3.complete_statement(f"{statement};"):
             yield statement
             statement = ""
+        else:  # the semicolon stands in a trigger, a string or a comment
+            statement += ";"
+    yield statement  # nothing, a comment, or what SQLite refuses as incomplete
 
 
 def _copy(conn: sqlite3.Connection, path: Path, version: int, now: str) -> None:
     """A consistent copy named with the schema it has and the date; the newest three stay."""
     stamp = now[:19].replace("-", "").replace(":", "")
     copy = path.with_name(f"{path.name}.schema{version}-{stamp}Z")
-    os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
-    with closing(sqlite3.connect(copy)) as target:
-        conn.backup(target)
-    copies = sorted(path.parent.glob(f"{path.name}.schema*Z"), key=lambda p: p.name[-16:])
+    unfinished = path.with_name(f"{path.name}.copying")
+    unfinished.unlink(missing_ok=True)
+    os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(sqlite3.connect(unfinished)) as target:
+            conn.backup(target)
+        unfinished.rename(copy)
+    except BaseException:
+        unfinished.unlink()
+        raise
+    copies = sorted(path.parent.glob(f"{escape(path.name)}.schema*Z"), key=lambda p: p.name[-16:])
     for old in copies[:-COPIES_KEPT]:
         old.unlink()

@@ -1,10 +1,13 @@
 -- Every statement of the store by name, with a line of purpose each. {reminder} stands for the
 -- columns of rows.REMINDER_COLUMNS, {dispatch} for those that rows.decode_dispatch takes.
+-- A place in an order by target is asked for in two parts, since SQLite does not seek to a pair
+-- that ends with the row's number. Each visits a number of rows that does not grow with the table (receipts of one reminder are
+-- bounded by retention), but for those whose purpose says what they grow with.
 
 -- name: reminder_by_number
--- One reminder that is not set aside; the owner NULL means any (an admin).
+-- One reminder, also one that is set aside; the owner NULL means any (an admin).
 SELECT {reminder} FROM reminders
-WHERE number = :number AND status <> 'set_aside'
+WHERE number = :number
   AND (:owner IS NULL OR owner_uid = :owner) AND (:session IS NULL OR session_id = :session)
 
 -- name: insert_reminder
@@ -96,21 +99,23 @@ WHERE number = :number
   AND (last_occurrence_at IS NULL OR last_occurrence_at < :occurrence_at)
 
 -- name: decided_at
--- Under which clock an occurrence was dispatched.
-SELECT max(decided_at) FROM dispatches
+-- Under which clock an occurrence was dispatched last.
+SELECT decided_at FROM dispatches
 WHERE reminder_number = :number AND occurrence_at = :occurrence_at
+ORDER BY number DESC LIMIT 1
 
 -- name: set_aside
--- A row that does not decode leaves what is due, with its reason.
+-- A row that does not decode leaves what is due, with its reason; one that left is not changed.
 UPDATE reminders SET status = 'set_aside', former_status = status, set_aside_reason = :reason
 WHERE number = :number AND status <> 'set_aside'
 RETURNING owner_uid, session_id
 
 -- name: retarget
--- A target computed anew, unless its timing changed meanwhile.
+-- A target computed anew, unless it moved or its timing changed meanwhile.
 UPDATE reminders SET scheduled_at = :target, after_at = :after_at, computed_at = :computed_at,
   generation = generation + (last_occurrence_at IS NOT NULL AND :target <= last_occurrence_at)
 WHERE number = :number AND timing_revision = :timing_revision AND status = 'active'
+  AND scheduled_at = :former
 
 -- name: computed_ahead
 -- Active reminders whose target was computed under a clock that ran ahead of :limit_at.
@@ -119,8 +124,9 @@ WHERE status = 'active' AND kind <> 'at' AND computed_at > :limit_at
 ORDER BY computed_at LIMIT :count
 
 -- name: slice_by_number
--- The next reminders by number, whatever they are.
-SELECT {reminder} FROM reminders WHERE number > :number ORDER BY number LIMIT :count
+-- The next reminders by number, but for what is set aside.
+SELECT {reminder} FROM reminders
+WHERE number > :number AND status <> 'set_aside' ORDER BY number LIMIT :count
 
 -- name: meta_value
 -- A fact about the file itself.
@@ -162,7 +168,7 @@ ORDER BY next_target_at, session_id LIMIT :count
 SELECT min(next_target_at) FROM sessions WHERE owner_uid = :owner AND next_target_at > :after
 
 -- name: owners_active
--- Owners with anything to send.
+-- Owners with anything to send; grows with the uids that ever made a reminder.
 SELECT owner_uid FROM owners WHERE active > 0
 
 -- name: due_one_shots
@@ -176,7 +182,11 @@ ORDER BY scheduled_at, number LIMIT :count
 -- Overdue recurring reminders of a Session after a place in their order.
 SELECT {reminder} FROM reminders
 WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND recurring = 1
-  AND scheduled_at <= :now AND (scheduled_at, number) > (:after_target, :after_number)
+  AND scheduled_at = :after_target AND number > :after_number AND scheduled_at <= :now
+UNION ALL
+SELECT {reminder} FROM reminders
+WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND recurring = 1
+  AND scheduled_at > :after_target AND scheduled_at <= :now
 ORDER BY scheduled_at, number LIMIT :count
 
 -- name: list_owner_created
@@ -189,7 +199,10 @@ ORDER BY number LIMIT :count
 -- A page of an owner's reminders of one status, by target.
 SELECT {reminder} FROM reminders
 WHERE owner_uid = :owner AND status = :status
-  AND (scheduled_at, number) > (:after_target, :after_number)
+  AND scheduled_at = :after_target AND number > :after_number
+UNION ALL
+SELECT {reminder} FROM reminders
+WHERE owner_uid = :owner AND status = :status AND scheduled_at > :after_target
 ORDER BY scheduled_at, number LIMIT :count
 
 -- name: list_session_created
@@ -201,24 +214,25 @@ ORDER BY number LIMIT :count
 -- name: list_session_target
 -- A page of a Session's reminders of one status, by target.
 SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = :status
-  AND (scheduled_at, number) > (:after_target, :after_number)
+WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 0
+  AND scheduled_at = :after_target AND number > :after_number
+UNION ALL
+SELECT {reminder} FROM reminders
+WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 0
+  AND scheduled_at > :after_target
+UNION ALL
+SELECT {reminder} FROM reminders
+WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 1
+  AND scheduled_at = :after_target AND number > :after_number
+UNION ALL
+SELECT {reminder} FROM reminders
+WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 1
+  AND scheduled_at > :after_target
 ORDER BY scheduled_at, number LIMIT :count
 
--- name: list_all_created
--- A page of everybody's reminders (for an admin), by creation.
-SELECT {reminder} FROM reminders
-WHERE (:status = 'all' OR status = :status) AND status <> 'set_aside' AND number > :after_number
-  AND (:session IS NULL OR session_id = :session)
-ORDER BY number LIMIT :count
-
--- name: list_all_target
--- A page of everybody's reminders (for an admin), by target.
-SELECT {reminder} FROM reminders
-WHERE (:status = 'all' OR status = :status) AND status <> 'set_aside'
-  AND (:session IS NULL OR session_id = :session)
-  AND (scheduled_at, number) > (:after_target, :after_number)
-ORDER BY scheduled_at, number LIMIT :count
+-- name: all_owners
+-- Everybody, for an admin's pages; grows with the uids that ever made a reminder.
+SELECT owner_uid FROM owners
 
 -- name: last_dispatch
 -- The newest receipt of a reminder.
@@ -252,12 +266,12 @@ ORDER BY d.number DESC LIMIT :count
 SELECT active, ended, set_aside FROM owners WHERE owner_uid = :owner
 
 -- name: overdue_of_owner
--- How many active reminders of an owner are overdue.
+-- How many active reminders of an owner are overdue; grows with those, for status only.
 SELECT count(*) FROM reminders
 WHERE owner_uid = :owner AND status = 'active' AND scheduled_at <= :now
 
 -- name: overdue_of_session
--- How many active reminders of a Session are overdue.
+-- How many active reminders of a Session are overdue; grows with those, for status only.
 SELECT count(*) FROM reminders
 WHERE owner_uid = :owner AND session_id = :session AND status = 'active'
   AND recurring IN (0, 1) AND scheduled_at <= :now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -74,7 +75,8 @@ class Reader:
             try:
                 return question(conn)
             finally:
-                conn.execute("COMMIT")
+                if conn.in_transaction:  # after an error of the file it is not
+                    conn.execute("ROLLBACK")
 
         return await self._database.run(in_snapshot)
 
@@ -106,27 +108,20 @@ class Reader:
         limit: int,
     ) -> Page:
         """A page after a place; `status` is active, ended or all, owner None is everybody."""
-        values = {
-            "owner": owner,
-            "session": session,
-            "after_target": after[0],
-            "after_number": after[1],
-            "count": limit + 1,
-        }
-        order = "target" if by_target else "created"
+        values = {"session": session} | _after(after, limit + 1)
+        whose = "owner" if session is None else "session"
+        name = f"list_{whose}_{'target' if by_target else 'created'}"
+        statuses = ("active", "ended") if status == "all" else (status,)
 
         def question(conn: sqlite3.Connection) -> Page:
-            if owner is None:
-                rows = conn.execute(QUERIES[f"list_all_{order}"], values | {"status": status})
-                return _page(conn, rows, limit)
-            name = f"list_{'owner' if session is None else 'session'}_{order}"
-            statuses = ("active", "ended") if status == "all" else (status,)
-            found: list[Row] = []
-            for each in statuses:
-                found += conn.execute(QUERIES[name], values | {"status": each}).fetchmany(limit + 1)
-            if len(statuses) > 1:
-                found.sort(key=_place_of_row if by_target else lambda row: row[0])
-            return _page(conn, found, limit)
+            owners = [owner] if owner is not None else _column(conn, "all_owners")
+            parts = [
+                conn.execute(QUERIES[name], values | {"owner": each_owner, "status": each_status})
+                for each_owner in owners
+                for each_status in statuses
+            ]
+            # Each part is in order already, and no more of it is read than the page takes.
+            return _page(conn, heapq.merge(*parts, key=_place_of_row if by_target else None), limit)
 
         return await self._look(question)
 
@@ -159,7 +154,7 @@ class Reader:
         """The earliest target of each Session; None where nothing is active."""
 
         def question(conn: sqlite3.Connection) -> dict[Key, Instant | None]:
-            return {key: _instant(_session_value(conn, "session_target", key)) for key in keys}
+            return {key: _instant(_value(conn, "session_target", _of(key))) for key in keys}
 
         return await self._look(question)
 
@@ -181,15 +176,11 @@ class Reader:
     async def next_target(self, owner: int, after: Instant) -> Instant | None:
         """The earliest target of an owner after an instant."""
         values = {"owner": owner, "after": instant_text(after)}
-        return await self._look(
-            lambda conn: _instant(conn.execute(QUERIES["next_target"], values).fetchone()[0])
-        )
+        return await self._look(lambda conn: _instant(_value(conn, "next_target", values)))
 
     async def owners(self) -> list[int]:
         """Owners with active reminders."""
-        return await self._look(
-            lambda conn: [uid for (uid,) in conn.execute(QUERIES["owners_active"])]
-        )
+        return await self._look(lambda conn: _column(conn, "owners_active"))
 
     async def due(
         self, key: Key, now: Instant, one_shots: int, recurring: int
@@ -198,43 +189,33 @@ class Reader:
 
         Both by target and creation.
         """
-        values = {"owner": key[0], "session": key[1], "now": instant_text(now)}
-        start = {"after_target": START[0], "after_number": START[1]}
+        values = _of(key) | {"now": instant_text(now)}
 
         def question(conn: sqlite3.Connection) -> tuple[Rows, Rows]:
             ones = conn.execute(QUERIES["due_one_shots"], values | {"count": one_shots})
-            often = conn.execute(QUERIES["due_recurring"], values | start | {"count": recurring})
+            often = conn.execute(QUERIES["due_recurring"], values | _after(START, recurring))
             return _decode(ones), _decode(often)
 
         return await self._look(question)
 
     async def due_recurring(self, key: Key, now: Instant, after: Place, limit: int) -> Rows:
         """Overdue recurring reminders of a Session after a place, by target and creation."""
-        values = {
-            "owner": key[0],
-            "session": key[1],
-            "now": instant_text(now),
-            "after_target": after[0],
-            "after_number": after[1],
-            "count": limit,
-        }
+        values = _of(key) | {"now": instant_text(now)} | _after(after, limit)
         return await self._look(
             lambda conn: _decode(conn.execute(QUERIES["due_recurring"], values))
         )
 
     async def next_target_of_session(self, key: Key, now: Instant) -> Instant | None:
         """The earliest target of a Session after an instant."""
-        extra = {"now": instant_text(now)}
+        values = _of(key) | {"now": instant_text(now)}
         return await self._look(
-            lambda conn: _instant(_session_value(conn, "next_target_of_session", key, extra))
+            lambda conn: _instant(_value(conn, "next_target_of_session", values))
         )
 
     async def decided_at(self, number: int, occurrence_at: Instant) -> Instant | None:
         """When the dispatch of an occurrence was decided; None where there is none."""
         values = {"number": number, "occurrence_at": instant_text(occurrence_at)}
-        return await self._look(
-            lambda conn: _instant(conn.execute(QUERIES["decided_at"], values).fetchone()[0])
-        )
+        return await self._look(lambda conn: _instant(_value(conn, "decided_at", values)))
 
     async def counts(self, owner: int, now: Instant) -> Counts:
         """An owner's reminders by state."""
@@ -250,21 +231,17 @@ class Reader:
 
     async def overdue_in(self, keys: Iterable[Key], now: Instant) -> dict[Key, int]:
         """How many reminders are overdue in each Session."""
-        extra = {"now": instant_text(now)}
+        at = {"now": instant_text(now)}
 
         def question(conn: sqlite3.Connection) -> dict[Key, int]:
-            return {key: _session_value(conn, "overdue_of_session", key, extra) for key in keys}
+            return {key: _value(conn, "overdue_of_session", _of(key) | at) for key in keys}
 
         return await self._look(question)
 
-    async def meta(self, name: str) -> str | None:
-        """A fact about the file itself."""
-        return await self._look(lambda conn: meta_value(conn, name))
-
 
 def meta_value(conn: sqlite3.Connection, name: str) -> str | None:
-    row = conn.execute(QUERIES["meta_value"], {"name": name}).fetchone()
-    return row[0] if row else None
+    value: str | None = _value(conn, "meta_value", {"name": name})
+    return value
 
 
 def last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:
@@ -308,12 +285,22 @@ def place(reminder: Reminder) -> Place:
     return instant_text(reminder.scheduled_at), reminder.number
 
 
-def _session_value(
-    conn: sqlite3.Connection, name: str, key: Key, extra: dict[str, Any] | None = None
-) -> Any:
-    values = {"owner": key[0], "session": key[1], **(extra or {})}
+def _of(key: Key) -> dict[str, Any]:
+    return {"owner": key[0], "session": key[1]}
+
+
+def _after(place: Place, count: int) -> dict[str, Any]:
+    return {"after_target": place[0], "after_number": place[1], "count": count}
+
+
+def _value(conn: sqlite3.Connection, name: str, values: dict[str, Any]) -> Any:
+    """The only value of a statement that gives one row or none; None for none."""
     row = conn.execute(QUERIES[name], values).fetchone()
     return row[0] if row else None
+
+
+def _column(conn: sqlite3.Connection, name: str) -> list[Any]:
+    return [value for (value,) in conn.execute(QUERIES[name])]
 
 
 def _instant(text: str | None) -> Instant | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 from scheduler_daemon.errors import SchedulerError
@@ -63,8 +65,11 @@ REMINDER_COLUMNS = (
 """The order in which every statement selects a reminder."""
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 class BadRow(Exception):
-    """A row that does not decode; the message says which column and why."""
+    """A row that does not decode, or was set aside; `reason` says which column and why."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(reason)
@@ -105,51 +110,33 @@ def time_text(time: dt.time) -> str:
 def decode_reminder(row: Row) -> Reminder:
     """The reminder of a row in the order of REMINDER_COLUMNS; raises BadRow."""
     column = dict(zip(REMINDER_COLUMNS, row, strict=True))
+    at = "row"
     try:
-        return _decode(column)
-    except (ValueError, TypeError, KeyError, SchedulerError) as error:
-        raise BadRow(column["number"], str(error) or type(error).__name__) from error
-
-
-def _decode(column: dict[str, Any]) -> Reminder:
-    scheduled_at = parse_instant_text(column["scheduled_at"])
-    return Reminder(
-        number=column["number"],
-        owner_uid=column["owner_uid"],
-        session_id=_text(column["session_id"]),
-        rule=_rule(column, scheduled_at),
-        title=None if column["title"] is None else _text(column["title"]),
-        prompt=_text(column["prompt"]),
-        context=_context(column["context"]),
-        scheduled_at=scheduled_at,
-        after_at=parse_instant_text(column["after_at"]),
-        computed_at=parse_instant_text(column["computed_at"]),
-        last_occurrence_at=_maybe_instant(column["last_occurrence_at"]),
-        generation=column["generation"],
-        status=column["status"],
-        ended_at=_maybe_instant(column["ended_at"]),
-        ended_reason=column["ended_reason"],
-        revision=column["revision"],
-        timing_revision=column["timing_revision"],
-        words_revision=column["words_revision"],
-        created_at=parse_instant_text(column["created_at"]),
-    )
+        values = {}
+        for at, decode in _DECODED.items():
+            values[at] = decode(column[at])
+        at = "rule"
+        rule = _rule(column, values["scheduled_at"])
+    except (ValueError, TypeError, RecursionError, SchedulerError) as error:
+        # What a person reads in SQLite: no surrogates, which it could not keep.
+        reason = f"{at}: {error}".encode(errors="backslashreplace").decode()
+        raise BadRow(column["number"], reason) from error
+    return Reminder(rule=rule, **values)
 
 
 def _rule(column: dict[str, Any], target: Instant) -> Rule:
     match column["kind"]:
         case "after":
-            return After(column["delay_seconds"])
+            return After(_whole(column["delay_seconds"]))
         case "at":
             return At(target)
         case "every":
-            return Every(column["interval_seconds"], parse_instant_text(column["anchor_at"]))
+            anchor = parse_instant_text(column["anchor_at"])
+            return Every(_whole(column["interval_seconds"]), anchor)
         case "daily":
             return Daily(_time(column["local_time"]), _zone(column["time_zone"]))
         case "weekly":
-            days = tuple(int(day) for day in column["weekdays"].split(","))
-            if days != tuple(sorted(set(days))):
-                raise ValueError(f"weekdays {column['weekdays']!r} are not in order")
+            days = _weekdays(column["weekdays"])
             return Weekly(_time(column["local_time"]), days, _zone(column["time_zone"]))
         case "cron":
             expression = column["cron_expression"]
@@ -159,10 +146,16 @@ def _rule(column: dict[str, Any], target: Instant) -> Rule:
     raise ValueError(f"kind {column['kind']!r} is unknown")
 
 
-def _zone(name: str) -> str:
+def _whole(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError("a whole number is missing")
+    return value
+
+
+def _zone(name: Any) -> str:
     if canonical_zone(name) != name:
         raise ValueError(f"time_zone {name!r} is not in the zone database's spelling")
-    return name
+    return str(name)
 
 
 def _time(text: str) -> dt.time:
@@ -172,23 +165,67 @@ def _time(text: str) -> dt.time:
     return time
 
 
+def _weekdays(text: Any) -> tuple[int, ...]:
+    days = tuple(int(day) for day in _text(text).split(","))
+    if ",".join(map(str, sorted(set(days)))) != text or not set(days) <= set(range(1, 8)):
+        raise ValueError(f"weekdays {text!r} are not 1 to 7 in their order, with commas between")
+    return days
+
+
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise ValueError("text with a NUL character")
+    if not isinstance(value, str):
+        raise TypeError("text is missing")
+    if "\0" in value:
+        raise ValueError("holds a NUL character")
+    if not value.isprintable() and _SURROGATE.search(value):
+        raise ValueError("holds bytes that are not UTF-8")
     return value
 
 
-def _context(text: str | None) -> dict[str, str] | None:
+def _maybe_text(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _status(value: Any) -> str:
+    if value not in ("active", "ended"):
+        raise ValueError(f"{value!r} is not a status that can be sent or listed")
+    return str(value)
+
+
+def _context(text: Any) -> dict[str, str] | None:
     if text is None:
         return None
-    value = json.loads(text)
-    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-        raise ValueError("context is not an object of strings")
-    return value
+    value = json.loads(_text(text))
+    if not isinstance(value, dict):
+        raise TypeError("is not an object")
+    return {_text(key): _text(each) for key, each in value.items()} or None
 
 
 def _maybe_instant(text: str | None) -> Instant | None:
     return None if text is None else parse_instant_text(text)
+
+
+_DECODED: dict[str, Callable[[Any], Any]] = {
+    "number": _whole,
+    "owner_uid": _whole,
+    "session_id": _text,
+    "title": _maybe_text,
+    "prompt": _text,
+    "context": _context,
+    "scheduled_at": parse_instant_text,
+    "after_at": parse_instant_text,
+    "computed_at": parse_instant_text,
+    "last_occurrence_at": _maybe_instant,
+    "generation": _whole,
+    "status": _status,
+    "ended_at": _maybe_instant,
+    "ended_reason": _maybe_text,
+    "revision": _whole,
+    "timing_revision": _whole,
+    "words_revision": _whole,
+    "created_at": parse_instant_text,
+}
+"""How each column outside the rule is read."""
 
 
 def decode_dispatch(row: Row) -> Dispatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from scheduler_daemon.errors import (
     ReminderNotFound,
     SchedulerError,
 )
+from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import Dispatch, FollowUp, Instant, Occurrence, Reminder, Rule
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.database import Database, Identity, open_database
@@ -29,6 +30,8 @@ from scheduler_daemon.store.rows import (
 from scheduler_daemon.store.writer import Writer
 
 T = TypeVar("T")
+
+log = get_logger(__name__)
 
 NOT_FOUND = "no reminder of yours has this id here; reminder.list shows those that exist"
 
@@ -107,9 +110,11 @@ class Store:
 
     async def close(self) -> None:
         """Write what waits, then close the file."""
-        await self._writer.drained()
-        await self._reading.close()
-        await self._writing.close()
+        try:
+            await self._writer.close()
+        finally:
+            await self._reading.close()
+            await self._writing.close()
 
     async def create(self, draft: Draft, now: Instant, limits: Limits) -> Created:
         """Store a reminder, or find the one its idempotency key made."""
@@ -179,7 +184,7 @@ class Store:
 
         await self._writer.run(act, patient=True)
 
-    async def advance(self, occurrences: Iterable[Occurrence], now: Instant) -> None:
+    async def advance(self, occurrences: Sequence[Occurrence], now: Instant) -> None:
         """Move records past occurrences that were dispatched before."""
         at = instant_text(now)
 
@@ -189,22 +194,30 @@ class Store:
 
         await self._writer.run(act)
 
-    async def set_aside(self, rows: Iterable[BadRow]) -> list[Key]:
-        """Take rows that do not decode out of what is due; gives their Sessions."""
+    async def set_aside(self, rows: Sequence[BadRow]) -> list[Key]:
+        """Take rows that do not decode out of what is due; gives their Sessions.
 
-        def act(conn: sqlite3.Connection) -> list[Key]:
-            keys = []
+        Each is logged once: one that is set aside already is left alone.
+        """
+
+        def act(conn: sqlite3.Connection) -> list[tuple[BadRow, Key]]:
+            found = []
             for bad in rows:
                 values = {"number": bad.number, "reason": bad.reason[:500]}
-                keys += conn.execute(QUERIES["set_aside"], values).fetchall()
-            return keys
+                key = conn.execute(QUERIES["set_aside"], values).fetchone()
+                if key:
+                    found.append((bad, key))
+            return found
 
-        return await self._writer.run(act)
+        done = await self._writer.run(act)
+        for bad, _ in done:
+            log.error("row_set_aside", reminder_id=f"r{bad.number}", reason=bad.reason)
+        return [key for _, key in done]
 
     async def retarget(
         self, reminder: Reminder, target: Instant, after_at: Instant, computed_at: Instant
     ) -> None:
-        """Give a record a target that was computed anew, unless its timing changed meanwhile."""
+        """Give a record a target that was computed anew, unless it moved meanwhile."""
         await self._writer.run(lambda conn: retarget(conn, reminder, target, after_at, computed_at))
 
     async def upkeep(self, act: Callable[[sqlite3.Connection], T]) -> T:
@@ -376,6 +389,7 @@ def retarget(
         {
             "number": reminder.number,
             "timing_revision": reminder.timing_revision,
+            "former": instant_text(reminder.scheduled_at),
             "target": instant_text(target),
             "after_at": instant_text(after_at),
             "computed_at": instant_text(computed_at),

@@ -30,7 +30,6 @@ class Slice:
     """What one slice did: `done` when nothing is left, `moved` the Sessions it changed."""
 
     done: bool
-    seen: int = 0
     moved: list[Key] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     mark: int = 0
@@ -107,7 +106,6 @@ def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
 def _decoded(rows: list[Row], result: Slice) -> list[Reminder]:
     reminders = []
     for row in rows:
-        result.seen += 1
         try:
             reminders.append(decode_reminder(row))
         except BadRow as bad:

@@ -1,16 +1,21 @@
-"""Group commit: what waits at one moment shares one transaction, each act in its own savepoint."""
+"""Group commit: what waits at one moment shares one transaction, each act in its own savepoint.
+
+An act is a function of the connection that changes nothing else and lets every error of the file
+through: under some, SQLite gives up the whole transaction, and then each act of the group is called
+once more in a transaction of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import enum
+import math
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain, SchedulerError
+from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
 from scheduler_daemon.store.database import Database, Identity
 
 GROUP_LIMIT = 64
@@ -19,27 +24,20 @@ GROUP_LIMIT = 64
 T = TypeVar("T")
 Act = Callable[[sqlite3.Connection], Any]
 Outcome = tuple[bool, Any]
-"""Whether the act was committed, and its value or the exception its caller gets."""
+"""Whether the act was committed, and its value or the exception that its caller gets."""
 
 FAILED = "nothing was stored: the database could not be written; try again later"
 UNCERTAIN = "it is not known whether this was stored; list the reminders to see"
+MOVED = "the database file was moved, deleted or replaced"
 LOCKED = "nothing was stored: another program held the database for too long; try again later"
+CLOSED = "nothing was stored: the daemon is stopping; try again when it runs"
 
 
-class _Group(enum.Enum):
-    """Why a whole group has no outcomes."""
-
-    LOCKED = enum.auto()
-    """A foreign lock kept it out."""
-    TORN = enum.auto()
-    """SQLite rolled the whole transaction back under one of its acts."""
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting:
     act: Act
     answer: asyncio.Future[Any]
-    give_up_at: float | None  # monotonic seconds; None: never
+    give_up_at: float  # monotonic seconds
 
 
 class Writer:
@@ -66,6 +64,7 @@ class Writer:
         self._failed = failed
         self._queue: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def run(self, act: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
         """The value of `act` once it is on disk.
@@ -73,15 +72,24 @@ class Writer:
         Raises what `act` raised, persistence_failed when nothing was stored, and
         persistence_uncertain when that is not known. A cancelled caller's act may still be stored.
         """
-        give_up_at = None if patient else self._monotonic() + self._wait_seconds
+        if self._closed:
+            raise PersistenceFailed(CLOSED)
+        give_up_at = math.inf if patient else self._monotonic() + self._wait_seconds
         waiting = _Waiting(act, asyncio.get_running_loop().create_future(), give_up_at)
         self._queue.append(waiting)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._drain(), name="store writer")
         return await waiting.answer  # type: ignore[no-any-return]
 
-    async def drained(self) -> None:
-        """Return when nothing waits to be written."""
+    async def close(self) -> None:
+        """Take no more acts, and return when none waits.
+
+        From here on even patient ones wait for a foreign lock no longer than `wait_seconds`.
+        """
+        self._closed = True
+        last = self._monotonic() + self._wait_seconds
+        for waiting in self._queue:
+            waiting.give_up_at = min(last, waiting.give_up_at)
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -92,83 +100,100 @@ class Writer:
             try:
                 outcomes = await self._database.run(partial(self._commit, acts))
             except Exception as error:  # noqa: BLE001  a defect must not leave callers waiting
-                outcomes = [(False, error) for _ in group]
-            if outcomes is _Group.LOCKED:
-                self._expire()
-                continue
-            del self._queue[: len(group)]
-            for waiting, (done, value) in zip(group, outcomes, strict=True):
-                _answer(waiting.answer, done, value)
+                self._failed(repr(error))
+                outcomes = [(False, PersistenceUncertain(UNCERTAIN)) for _ in group]
+            del self._queue[: len(outcomes)]
+            for waiting, outcome in zip(group, outcomes, strict=False):
+                _answer(waiting.answer, *outcome)
+            if len(outcomes) < len(group):
+                self._give_up_late_ones()
 
-    def _expire(self) -> None:
+    def _give_up_late_ones(self) -> None:
         """Refuse those that have waited long enough for a foreign lock; the others go again."""
         now = self._monotonic()
-        late = [w for w in self._queue if w.give_up_at is not None and w.give_up_at <= now]
-        self._queue = [w for w in self._queue if w not in late]
+        late = [w for w in self._queue if w.give_up_at <= now]
+        self._queue = [w for w in self._queue if w.give_up_at > now]
         if late:
             self._failed("another program holds the write lock")
         for waiting in late:
             _answer(waiting.answer, False, PersistenceFailed(LOCKED))
 
-    def _commit(
-        self, acts: list[Act], conn: sqlite3.Connection
-    ) -> list[Outcome] | Literal[_Group.LOCKED]:
-        outcomes = self._group(conn, acts)
-        if outcomes is not _Group.TORN:
+    def _commit(self, acts: list[Act], conn: sqlite3.Connection) -> list[Outcome]:
+        """The outcomes of the first acts; a foreign lock kept out those that have none."""
+        outcomes = self._together(conn, acts)
+        if outcomes is not None:
             return outcomes
         # What one act met must not decide over the others: each gets a transaction of its own.
-        return [outcome for act in acts for outcome in self._alone(conn, act)]
+        outcomes = []
+        for act in acts:
+            alone = self._together(conn, [act])
+            if alone is None:
+                alone = [(False, PersistenceFailed(FAILED))]
+            if not alone:
+                break  # those behind it must not overtake it
+            outcomes += alone
+        return outcomes
 
-    def _alone(self, conn: sqlite3.Connection, act: Act) -> list[Outcome]:
-        outcomes = self._group(conn, [act])
-        return [(False, PersistenceFailed(FAILED))] if isinstance(outcomes, _Group) else outcomes
+    def _together(self, conn: sqlite3.Connection, acts: list[Act]) -> list[Outcome] | None:
+        """The outcomes of acts in one transaction; none at all where a foreign lock kept it out.
 
-    def _group(self, conn: sqlite3.Connection, acts: list[Act]) -> list[Outcome] | _Group:
+        None when SQLite gave up the whole transaction under one of them: nothing was stored.
+        """
         try:
+            if conn.in_transaction:  # a defect left it open; what it held was not acknowledged
+                conn.execute("ROLLBACK")
             conn.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             if is_locked(error):
-                return _Group.LOCKED
+                return []
             self._failed(str(error))
             return [(False, PersistenceFailed(FAILED)) for _ in acts]
         outcomes: list[Outcome] = []
         for act in acts:
-            outcome = self._savepoint(conn, act)
+            outcome = self._outcome(conn, act)
             if outcome is None:
-                return _Group.TORN
+                return None
             outcomes.append(outcome)
         return self._finish(conn, outcomes)
 
-    def _savepoint(self, conn: sqlite3.Connection, act: Act) -> Outcome | None:
-        """The act's outcome, None when SQLite gave up the whole transaction under it."""
+    def _outcome(self, conn: sqlite3.Connection, act: Act) -> Outcome | None:
+        """What the act gave, None when SQLite gave up the whole transaction under it."""
         try:
             conn.execute("SAVEPOINT act")
             value = act(conn)
             conn.execute("RELEASE act")
         except Exception as error:  # noqa: BLE001  it is its caller's, whatever it is
-            if isinstance(error, sqlite3.OperationalError):
-                self._failed(str(error))
-                error = PersistenceFailed(FAILED)
-            return (False, error) if _undo(conn, "ROLLBACK TO act", "RELEASE act") else None
+            refusal = self._refusal(error)
+            return (False, refusal) if _undo(conn, "ROLLBACK TO act", "RELEASE act") else None
         return (True, value)
+
+    def _refusal(self, error: Exception) -> Exception:
+        """What the caller of an act that raised `error` gets."""
+        # DatabaseError itself stands for a file that is damaged; its other subclasses for defects.
+        if isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError:
+            self._failed(str(error))
+            return PersistenceFailed(FAILED)
+        if isinstance(error, StopIteration):  # which no future carries
+            return RuntimeError(repr(error))
+        return error
 
     def _finish(self, conn: sqlite3.Connection, outcomes: list[Outcome]) -> list[Outcome]:
         if not self._identity.holds():
-            self._failed("the database file was moved, deleted or replaced")
+            self._failed(MOVED)
             _undo(conn, "ROLLBACK")
-            return _instead(outcomes, PersistenceFailed, FAILED)
+            return _instead(outcomes, certain=True)
         try:
             conn.execute("COMMIT")
         except sqlite3.Error as error:
             self._failed(str(error))
-            _undo(conn, "ROLLBACK")
+            # While it is still open nothing of it was written, and a full disk leaves it unwritten.
+            # Otherwise its last frame may have reached the log, and a restart would find it there.
             full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            if full:
-                return _instead(outcomes, PersistenceFailed, FAILED)
-            return _instead(outcomes, PersistenceUncertain, UNCERTAIN)
+            undone = _undo(conn, "ROLLBACK")
+            return _instead(outcomes, certain=full or undone)
         if not self._identity.holds():
-            self._failed("the database file was moved, deleted or replaced")
-            return _instead(outcomes, PersistenceUncertain, UNCERTAIN)
+            self._failed(MOVED)
+            return _instead(outcomes, certain=False)
         return outcomes
 
 
@@ -178,9 +203,18 @@ def is_locked(error: sqlite3.Error) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _instead(outcomes: list[Outcome], error: type[SchedulerError], message: str) -> list[Outcome]:
-    """Refusals stay refusals; what would have been stored was not."""
-    return [(False, error(message)) if done else (done, value) for done, value in outcomes]
+def _instead(outcomes: list[Outcome], *, certain: bool) -> list[Outcome]:
+    """Outcomes of a commit that failed; `certain` when it is known that nothing was stored.
+
+    A refusal stored nothing in any case, but may rest on what another act of the group wrote.
+    """
+    return [
+        (
+            False,
+            PersistenceFailed(FAILED) if certain or not done else PersistenceUncertain(UNCERTAIN),
+        )
+        for done, _ in outcomes
+    ]
 
 
 def _undo(conn: sqlite3.Connection, *commands: str) -> bool:
