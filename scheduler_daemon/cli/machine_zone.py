@@ -9,7 +9,7 @@ from collections.abc import Mapping
 _NAME = r"UTC|[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)+"
 
 
-def machine_zone(environ: Mapping[str, str], etc: str = "/etc") -> str | None:
+def suggestion(environ: Mapping[str, str], etc: str = "/etc") -> str | None:
     """An IANA name from TZ, the `localtime` link in `etc` or its `timezone` file, else None.
 
     In this order, because TZ is what the C library follows first and the `timezone` file what it
@@ -28,6 +28,22 @@ def machine_zone(environ: Mapping[str, str], etc: str = "/etc") -> str | None:
             return _name(file.read().strip())
     except (OSError, ValueError):
         return None
+
+
+def label(
+    environ: Mapping[str, str], etc: str = "/etc", zones: str = "/usr/share/zoneinfo"
+) -> str | None:
+    """The name of the clock that the C library shows, None where it has none to be called by.
+
+    A machine without zone files runs on UTC, whatever TZ or its `timezone` file say.
+    """
+    if "TZ" not in environ and not os.path.exists(f"{etc}/localtime"):  # noqa: PTH110
+        return "UTC"
+    name = suggestion(environ, etc)
+    if name is None or name == "UTC" or "TZ" not in environ:
+        return name
+    file = f"{environ.get('TZDIR') or zones}/{name}"
+    return name if os.path.exists(file) else None  # noqa: PTH110
 
 
 def _name(text: str) -> str | None:

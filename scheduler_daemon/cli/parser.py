@@ -7,9 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from scheduler_daemon.cli import output
+from scheduler_daemon.cli import machine_zone, output
 from scheduler_daemon.cli.exits import MisuseError
-from scheduler_daemon.cli.machine_zone import machine_zone
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -80,7 +79,7 @@ def selector_of(args: argparse.Namespace) -> dict[str, Any]:
         if text is not None:
             from scheduler_daemon.cli.selectors_input import selector  # only to say when
 
-            return selector(kind, text, args.tz, this_machines_zone)
+            return selector(kind, text, args.tz, lambda: machine_zone.suggestion(os.environ))
     if args.tz is not None:
         raise MisuseError("--tz goes with --at, --daily, --weekly or --cron")
     return {}
@@ -95,9 +94,9 @@ def typed_clock(args: argparse.Namespace, scheduled_at: str) -> str | None:
     return local_text(parse_instant_text(scheduled_at), canonical_zone(args.tz))
 
 
-def this_machines_zone() -> str | None:
-    """What this process's own zone is called, where that can be found out."""
-    return machine_zone(os.environ)
+def clock_name() -> str | None:
+    """What the clock of this machine is called, where that can be found out."""
+    return machine_zone.label(os.environ)
 
 
 def add_owner(parser: Parser, *, reading: bool) -> None:

@@ -157,7 +157,11 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
         "last_error": "bad\x1b",
     }
     told = shapes.status(
-        hosts=[shapes.host(), shapes.host("all of them", "*")],
+        hosts=[
+            shapes.host(),
+            shapes.host("big", ["a", "b"], session_count=7),
+            shapes.host("all", "*"),
+        ],
         retrying=[retry, {"session_id": "s3", "why": "in_flight", "attempts": 1}],
         next_wake_at="2999-01-01T00:00:00.000Z",
         last_persistence_error={"at": "2026-01-01T00:00:00.000Z", "code": "persistence_failed"},
@@ -173,6 +177,9 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
         "next wake:",
         "bad\\x1b",
         "0 of 16",
+        "  s1\n",
+        "  a, b and 5 more\n",
+        "  every one\n",
     ):
         assert words in ended.out
     assert json.loads(schedctl("status", "--json").out) == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -46,6 +47,29 @@ def test_the_client_path_loads_nothing_heavy(daemon: ScriptedDaemon, words: list
         check=False,
     )
     assert ended.stderr == "[]\n"
+
+
+def cpu_seconds(program: str, env: dict[str, str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_a_list_costs_at_most_60_ms_of_cpu_over_the_bare_interpreter(
+    daemon: ScriptedDaemon, tmp_path: Path
+) -> None:
+    """The best of some runs: what disturbs a measurement only ever adds to it."""
+    daemon.answers["reminder.list"] = lambda params: {
+        "items": [shapes.reminder(number) for number in range(20)]
+    }
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    env["PYTHONPYCACHEPREFIX"] = str(tmp_path / "pyc")
+    listing = "import sys; from scheduler_daemon.cli.main import main; sys.exit(main(['list']))"
+    bare = min(cpu_seconds("pass", env) for _ in range(12))
+    whole = min(cpu_seconds(listing, env) for _ in range(12))
+    assert whole - bare <= 0.060
 
 
 def test_a_reader_that_has_read_enough_ends_it_quietly(daemon: ScriptedDaemon) -> None:

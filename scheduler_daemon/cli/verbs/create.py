@@ -12,10 +12,10 @@ from scheduler_daemon.cli.parser import (
     add_context,
     add_owner,
     add_selectors,
+    clock_name,
     context_of,
     owner_of,
     selector_of,
-    this_machines_zone,
     typed_clock,
 )
 from scheduler_daemon.cli.words import prompt_of
@@ -80,5 +80,5 @@ def _sentence(args: argparse.Namespace, result: Created) -> str:
         key_of = output.safe(result["id"])
         return f"nothing was made: this key made {key_of}, which has been deleted since"
     clock = typed_clock(args, reminder["scheduled_at"])
-    coming = sentences.coming(reminder, wall.now(), this_machines_zone(), clock)
+    coming = sentences.coming(reminder, wall.now(), clock_name(), clock)
     return coming if result["created"] else f"nothing new was made: {coming}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
 from scheduler_daemon.cli.exits import MisuseError
-from scheduler_daemon.cli.parser import Parser, add_owner, owner_of, this_machines_zone
+from scheduler_daemon.cli.parser import Parser, add_owner, clock_name, owner_of
 
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Dispatch
@@ -56,7 +56,7 @@ def _show(dispatches: list[Dispatch]) -> None:
     if not dispatches:
         output.note("nothing has been delivered yet; `schedctl show ID` says why")
         return
-    now, zone = wall.now(), this_machines_zone()
+    now, zone = wall.now(), clock_name()
     rows = []
     for dispatch in dispatches:
         due = times.moment(dispatch["occurrence_at"], None, zone)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
-from scheduler_daemon.cli.parser import Parser, add_owner, owner_of, this_machines_zone
+from scheduler_daemon.cli.parser import Parser, add_owner, clock_name, owner_of
 
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Reminder
@@ -57,7 +57,7 @@ def _show(reminders: list[Reminder], *, all_owners: bool) -> None:
     if not reminders:
         output.note("there is no such reminder yet; `schedctl create --help` shows how to make one")
         return
-    now, zone, width = wall.now(), this_machines_zone(), output.terminal_width()
+    now, zone, width = wall.now(), clock_name(), output.terminal_width()
     headers = ["ID", "COMES", "AT", "SESSION", "RULE", "WORDS"]
     rows = [_row(reminder, now, zone) for reminder in reminders]
     if all_owners:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scheduler_daemon import wall
 from scheduler_daemon.cli import exits, output, selectors_input, times
 from scheduler_daemon.cli.exits import MisuseError
-from scheduler_daemon.cli.parser import Parser, add_selectors, selector_of, this_machines_zone
+from scheduler_daemon.cli.parser import Parser, add_selectors, clock_name, selector_of
 from scheduler_daemon.cli.sentences import RECURRING
 from scheduler_daemon.model import At, Instant, Rule
 from scheduler_daemon.rules import (
@@ -94,7 +94,7 @@ def _result(rule: Rule, instants: list[Instant]) -> Preview:
 
 def _show(result: Preview, start: Instant) -> None:
     output.say(output.safe(f"{result['rule_text']}:"))
-    here = this_machines_zone()
+    here = clock_name()
     rows = []
     for item in result["items"]:
         at = times.moment(item["at"], item.get("local"), here)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, sentences, times
-from scheduler_daemon.cli.parser import Parser, add_owner, owner_of, this_machines_zone
+from scheduler_daemon.cli.parser import Parser, add_owner, clock_name, owner_of
 
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Reminder
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(reminder: Reminder) -> None:
-    now, zone = wall.now(), this_machines_zone()
+    now, zone = wall.now(), clock_name()
     output.say(output.safe(f"{reminder['id']}: {reminder['rule_text']}"))
     output.say(sentences.why(reminder, now, zone))
     if "last_dispatch" in reminder:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
-from scheduler_daemon.cli.parser import Parser, this_machines_zone
+from scheduler_daemon.cli.parser import Parser, clock_name
 
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import HostStatus, RetryStatus, Status
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.say(output.json_line(status))
     else:
-        _show(status, wall.now(), this_machines_zone())
+        _show(status, wall.now(), clock_name())
     return exits.DONE
 
 
@@ -73,13 +73,21 @@ def _show_hosts(hosts: list[HostStatus], now: dt.datetime) -> None:
     rows = [
         (
             output.safe(host["name"]),
-            "all" if host["sessions"] == "*" else str(host["sessions"]),
             f"{host['in_flight']} of {host['max_in_flight']}",
             times.relative(times.instant(host["attached_at"]), now),
+            output.safe(_sessions(host)),
         )
         for host in hosts
     ]
-    output.show_table(("HOST", "SESSIONS", "IN FLIGHT", "ATTACHED"), rows, firm=0)
+    output.show_table(("HOST", "IN FLIGHT", "ATTACHED", "SESSIONS"), rows, firm=3)
+
+
+def _sessions(host: HostStatus) -> str:
+    names = host["sessions"]
+    if names == "*":
+        return "every one"
+    more = host.get("session_count", 0) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
 def _show_retries(retries: list[RetryStatus], now: dt.datetime) -> None:

@@ -13,10 +13,10 @@ from scheduler_daemon.cli.parser import (
     add_context,
     add_owner,
     add_selectors,
+    clock_name,
     context_of,
     owner_of,
     selector_of,
-    this_machines_zone,
     typed_clock,
 )
 from scheduler_daemon.cli.words import prompt_of
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.say(output.json_line(result))
         return exits.DONE
-    now, zone = wall.now(), this_machines_zone()
+    now, zone = wall.now(), clock_name()
     clock = typed_clock(args, result["reminder"]["scheduled_at"])
     coming = sentences.coming(result["reminder"], now, zone, clock)
     output.say(coming if result["updated"] else f"nothing changed: {coming}")
