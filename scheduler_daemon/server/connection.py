@@ -27,6 +27,9 @@ from scheduler_daemon.wire.frames import (
     encode,
 )
 
+LINES_AT_ONCE = 64
+"""A peer that sends without end is listened to in parts, so that others are answered between."""
+
 log = get_logger(__name__)
 
 
@@ -65,6 +68,8 @@ class Connection(asyncio.Protocol):
         self._closed = closed
         self._transport: asyncio.Transport
         self._outbox: Outbox
+        self._lines: deque[bytes] = deque()
+        self._broken: FrameTooLong | None = None
         self._host: Host | None = None
         self._queue: deque[tuple[messages.Request, Method]] = deque()
         self._running: dict[asyncio.Task[None], Method] = {}
@@ -87,16 +92,11 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            lines, broken = self._splitter.feed(data), None
+            self._lines.extend(self._splitter.feed(data))
         except FrameTooLong as error:
-            lines, broken = error.lines, error
-        for line in lines:
-            if self._ending:  # dropped meanwhile
-                return
-            self._take(line)
-        if broken is not None:
-            self._leave()
-            self.end(broken)
+            self._lines.extend(error.lines)
+            self._broken = error
+        self._take_lines()
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it asked is answered, what it attached is ended."""
@@ -120,6 +120,21 @@ class Connection(asyncio.Protocol):
         self._close_when_answered()
 
     # --- what comes in
+
+    def _take_lines(self) -> None:
+        """Take a few lines, and more when other connections had their turn."""
+        for _ in range(min(LINES_AT_ONCE, len(self._lines))):
+            if self._ending:
+                return
+            self._take(self._lines.popleft())
+        if self._lines:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._take_lines)
+        elif self._broken is not None:
+            self._leave()
+            self.end(self._broken)
+        else:
+            self._transport.resume_reading()
 
     def _take(self, line: bytes) -> None:
         if not line.strip():
@@ -231,7 +246,7 @@ class Connection(asyncio.Protocol):
                     field="sessions",
                 )
         # A half-closed peer still gets its answer, and nothing more.
-        if not self._ending and not self._lost:
+        if not self._ending:
             self._scheduler.attach(host, sessions)
 
     def detach(self, sessions: list[str] | Literal["*"]) -> None:
@@ -285,7 +300,7 @@ class Connection(asyncio.Protocol):
 
     def _gone(self) -> None:
         """The transport is closed; tell so once nothing runs any more."""
-        self._lost = True
+        self._ending = self._lost = True
         self._leave()
         self._queue.clear()
         if not self._running:
