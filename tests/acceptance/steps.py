@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from tests.support.peer import Peer, Refused
 from tests.support.process import DaemonProcess
 
 Json = dict[str, Any]
+
+LONG = bool(os.environ.get("ACCEPTANCE_LONG"))
+"""Whether to take as long as the promises say (a minute of reading, of idleness)."""
 
 _SHIFTED = "strftime('%Y-%m-%dT%H:%M:%fZ', {}, ?1)"
 
@@ -21,6 +28,18 @@ def let_pass(daemon: DaemonProcess, interval: str, where: str = "true") -> None:
     columns = ("scheduled_at", "after_at", "computed_at")
     moves = ", ".join(f"{name} = {_SHIFTED.format(name)}" for name in columns)
     daemon.sql(f"UPDATE reminders SET {moves} WHERE {where}", interval)
+
+
+@contextmanager
+def transaction(daemon: DaemonProcess, kind: str) -> Iterator[None]:
+    """A transaction of another program on the file: `IMMEDIATE` writes, `DEFERRED` reads."""
+    with closing(sqlite3.connect(daemon.database, isolation_level=None)) as conn:
+        conn.execute(f"BEGIN {kind}")
+        conn.execute("SELECT count(*) FROM reminders").fetchall()
+        if kind == "IMMEDIATE":
+            conn.execute("UPDATE reminders SET prompt = 'not committed'")
+        yield
+        conn.execute("ROLLBACK")
 
 
 def receipts(daemon: DaemonProcess, session: str) -> list[str]:

@@ -148,7 +148,7 @@ class Peer:
         assert not self._reader.is_alive()
 
     def _send(self, message: Json) -> None:
-        frame = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        frame = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode() + b"\n"
         with self._sending:
             self._socket.sendall(frame)
 

@@ -85,7 +85,8 @@ class DaemonProcess:
     """`scheduler-daemon run` on files in `folder`, with `settings` as flags.
 
     `state` and `socket` default to places in the folder; `environ` is laid over `environment`.
-    `close` ends whatever runs, by its own process id.
+    `wrapper` is a command that carries out the one behind it, in the same process. `close`
+    ends whatever runs, by its own process id.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class DaemonProcess:
         self.environ = environment(folder) | dict(environ or {})
         self.cwd = cwd or folder
         self.settings = dict(settings or {})
+        self.wrapper: list[str] = []
         self.logs: list[Lines] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._peers: list[Peer] = []
@@ -121,10 +123,10 @@ class DaemonProcess:
         """The command line, not through a shell."""
         flags = {"state_directory": self.state, "socket": self.socket, **self.settings}
         words = [f"--{key.replace('_', '-')}={value}" for key, value in flags.items()]
-        return [sys.executable, "-P", "-m", "scheduler_daemon", "run", *words]
+        return [*self.wrapper, sys.executable, "-P", "-m", "scheduler_daemon", "run", *words]
 
-    def start(self) -> Self:
-        """Start and return when it says that it has started: its socket answers from then on."""
+    def begin(self) -> None:
+        """Start the process, and do not wait for it."""
         self._process = subprocess.Popen(
             self.command(),
             cwd=self.cwd,
@@ -135,6 +137,10 @@ class DaemonProcess:
         )
         assert self._process.stderr is not None
         self.logs.append(Lines(self._process.stderr))
+
+    def start(self) -> Self:
+        """Start and return when it says that it has started: its socket answers from then on."""
+        self.begin()
         self.logged("daemon_started")
         return self
 
