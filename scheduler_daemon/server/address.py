@@ -48,7 +48,8 @@ def bind(path: Path) -> Address:
     except (FileExistsError, NotADirectoryError):
         raise SocketRefused(f"cannot listen at {path}: that is not inside a folder") from None
     except OSError as error:
-        raise SocketRefused(f"cannot listen at {path}: {error.strerror}") from None
+        # Python's own refusal of a path that is too long has no number.
+        raise SocketRefused(f"cannot listen at {path}: {error.strerror or error}") from None
 
 
 @contextmanager
