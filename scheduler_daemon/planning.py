@@ -89,7 +89,6 @@ class Planner:
                 return _followup(state, False, now, [_occurrence(message, reminder, now)])
         if recurring.reminders and None not in aside:
             return await self._plan_batch(state, now, recurring)
-        state.forget_asides(self._clock.monotonic())
         return Nothing(await self._store.reader.next_target_of_session(state.key, now))
 
     async def _mend(self, rows: Rows) -> bool:

@@ -129,6 +129,7 @@ class Scheduler:
                 host.waiting.pop(key, None)
                 host.waiting_silent.pop(key, None)
             self._look_at(key)
+        self._woken.set()
 
     def close(self, host: Host) -> None:
         """The host's connection ended."""
@@ -247,7 +248,9 @@ class Scheduler:
     def _know(self, state: SessionState, target: Instant | None) -> None:
         """Offer what is due, wait for what is not, forget a Session without anything."""
         due = target is not None and target <= self._clock.now()
-        waited_for = not due and (self.hosts.named(state.key) or bool(state.asides))
+        if not due and not state.busy:
+            state.forget_tried(self._clock.monotonic())
+        waited_for = not due and (self.hosts.named(state.key) or bool(state.tried))
         self._targets.note(state.key, target if waited_for else None)
         if due:
             self._offer(state)
@@ -371,8 +374,10 @@ class Scheduler:
         self._woken.set()
 
     def _forget_if_idle(self, state: SessionState) -> None:
+        if state.busy:
+            return
         if self.hosts.first(state.key) is None:
-            state.forget_asides(self._clock.monotonic())
+            state.forget_tried(self._clock.monotonic())
         if not state.idle or self.hosts.named(state.key):
             return
         if any(host.awaits(state.key) for host in self.hosts.line(state.key)):

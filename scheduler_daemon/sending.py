@@ -33,6 +33,7 @@ from scheduler_daemon.sessions import (
     MessageKey,
     Pause,
     SessionState,
+    Tried,
     message_in,
 )
 from scheduler_daemon.store.store import Store
@@ -81,46 +82,48 @@ class Sender:
             return await self._push(state, host, slot, planned)
         except Unbuilt as error:
             log.exception("followup_not_built", owner_uid=state.key[0], session_id=state.key[1])
-            state.begin(error.message)
-            return self._refused(state, error.message, UNBUILT)
+            return self._refused(state, error.message, state.begin(error.message), UNBUILT)
         except Exception:
             self.failures += 1
             log.exception("sending_failed", owner_uid=state.key[0], session_id=state.key[1])
-            self._pause(state, "refused", TROUBLE)
+            self._pause(state, "refused", None, 0, TROUBLE)
             return Then.WAIT
 
     async def _push(self, state: SessionState, host: Host, slot: Slot, followup: FollowUp) -> Next:
         message = message_in(followup)
-        attempt = state.begin(message)
+        tried = state.begin(message)
         try:
-            params = followup_params(followup, attempt)
+            params = followup_params(followup, tried.attempts)
         except Exception:
             log.exception("followup_not_built", **_ids(followup))
-            return self._refused(state, message, UNBUILT)
-        log.debug("followup_pushed", host=host.name, attempt=attempt, **_ids(followup))
+            return self._refused(state, message, tried, UNBUILT)
+        log.debug("followup_pushed", host=host.name, attempt=tried.attempts, **_ids(followup))
         state.pushed = followup
         try:
             push = await host.push(followup, params, slot)
             outcome = push.answer.result()
             if not isinstance(outcome, Admitted):
-                return self._not_admitted(state, host, push, outcome)
+                return self._not_admitted(state, host, push, tried, outcome)
             state.read_admission(followup)
             await self.record(state, followup, host.name, outcome.message_id)
             return Then.LOOK
         finally:
             state.pushed = None
 
-    def _not_admitted(self, state: SessionState, host: Host, push: Push, outcome: Outcome) -> Next:
+    def _not_admitted(
+        self, state: SessionState, host: Host, push: Push, tried: Tried, outcome: Outcome
+    ) -> Next:
         log.info(
             "followup_not_admitted",
             outcome=type(outcome).__name__.lower(),
             host=host.name,
             **_ids(push.followup),
         )
+        message = message_in(push.followup)
         state.silent = isinstance(outcome, Silent)
         if isinstance(outcome, Refused):
-            return self._refused(state, message_in(push.followup), outcome.reason)
-        state.refusals = 0
+            return self._refused(state, message, tried, outcome.reason)
+        tried.refusals = 0
         if push.ready and isinstance(outcome, Busy | Gone):
             return Then.LOOK  # the host's session.ready overtook this answer and counts for it
         if isinstance(outcome, Gone):
@@ -129,40 +132,45 @@ class Sender:
         if isinstance(outcome, Closed) and self._hosts.first(state.key):
             return Then.LOOK  # the next in line; each that closes leaves the line
         if isinstance(outcome, Busy):
-            self._pause(state, "busy", None, outcome.retry_after_seconds)
+            seconds = outcome.retry_after_seconds
+            self._pause(state, "busy", message, tried.attempts, None, seconds)
         else:
-            self._pause(state, "no_answer", SILENT if state.silent else CLOSED)
+            error = SILENT if state.silent else CLOSED
+            self._pause(state, "no_answer", message, tried.attempts, error)
         return Then.WAIT
 
-    def _refused(self, state: SessionState, message: MessageKey, reason: str) -> Next:
+    def _refused(self, state: SessionState, message: MessageKey, tried: Tried, reason: str) -> Next:
         """The message is to blame: after three in a row it lets the others of its Session pass."""
-        state.refusals += 1
-        if state.refusals < REFUSALS_BEFORE_ASIDE:
-            self._pause(state, "refused", reason)
+        tried.refusals += 1
+        if tried.refusals < REFUSALS_BEFORE_ASIDE:
+            self._pause(state, "refused", message, tried.attempts, reason)
             return Then.WAIT
-        seconds = pause(state.attempts, random())  # noqa: S311  jitter, no secret
-        state.asides[message] = Aside(
-            attempts=state.attempts,
+        seconds = pause(tried.attempts, random())  # noqa: S311  jitter, no secret
+        tried.aside = Aside(
             last_error=reason,
             until=self._clock.monotonic() + seconds,
             timer=self._clock.call_later(seconds, lambda: self._changed(state)),
         )
-        state.failures = state.attempts = state.refusals = 0
+        state.failures = 0
         return Then.LOOK
 
     def _pause(
         self,
         state: SessionState,
         why: Literal["busy", "no_answer", "refused"],
+        message: MessageKey,
+        attempts: int,
         error: str | None,
         retry: int | None = None,
     ) -> None:
         state.failures += 1
-        state.last_error = error
         jittered = pause(state.failures, random())  # noqa: S311  jitter, no secret
         seconds = float(retry) if retry is not None else jittered
         state.pause = Pause(
             why=why,
+            message=message,
+            attempts=attempts,
+            last_error=error,
             until=self._clock.monotonic() + seconds,
             timer=self._clock.call_later(seconds, lambda: self._end_pause(state)),
         )

@@ -30,21 +30,35 @@ def message_in(followup: FollowUp) -> MessageKey:
 
 @dataclass(slots=True, eq=False)
 class Pause:
-    """Until when (monotonic seconds) nothing is tried, and how the last attempt ended."""
+    """Until when (monotonic seconds) nothing is tried, and how the last attempt ended.
+
+    `message` is what was tried and `attempts` how often; 0 where it did not come to a push.
+    """
 
     why: Literal["busy", "no_answer", "refused"]
+    message: MessageKey
+    attempts: int
+    last_error: str | None
     until: float
     timer: Handle
 
 
 @dataclass(slots=True, eq=False)
 class Aside:
-    """A message that was refused again and again: it lets others pass until its own pause ends."""
+    """Until when (monotonic seconds) a message that was refused too often lets others pass."""
 
-    attempts: int
     last_error: str
     until: float
     timer: Handle
+
+
+@dataclass(slots=True, eq=False)
+class Tried:
+    """A message that was pushed and not admitted: how often, and refused how often in a row."""
+
+    attempts: int = 0
+    refusals: int = 0
+    aside: Aside | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -53,8 +67,7 @@ class SessionState:
 
     `pushed` waits for its answer, `recording` holds what was admitted and is not on disk yet.
     `epoch` rises whenever a plan that was made before must not be pushed any more. `failures`
-    counts attempts in a row that spoke of the Session, `attempts` the pushes of the message
-    `message`, `refusals` those in a row that spoke of it.
+    counts attempts in a row that spoke of the Session, `silent` is whether the last met silence.
     """
 
     key: Key
@@ -65,11 +78,7 @@ class SessionState:
     pause: Pause | None = None
     failures: int = 0
     silent: bool = False
-    message: MessageKey = None
-    attempts: int = 0
-    refusals: int = 0
-    last_error: str | None = None
-    asides: dict[MessageKey, Aside] = field(default_factory=dict)
+    tried: dict[MessageKey, Tried] = field(default_factory=dict)
 
     @property
     def busy(self) -> bool:
@@ -78,17 +87,18 @@ class SessionState:
 
     @property
     def idle(self) -> bool:
-        """Whether forgetting it would lose nothing."""
-        return not (self.busy or self.pause or self.asides)
+        """Whether forgetting it would lose nothing but counts of attempts."""
+        return not (self.busy or self.pause or any(each.aside for each in self.tried.values()))
 
-    def begin(self, message: MessageKey) -> int:
-        """Count a push of `message`; gives the number of this attempt, from 1."""
-        if message != self.message or self.attempts == 0:
-            aside = self.asides.get(message)
-            self.message = message
-            self.attempts = self.refusals = aside.attempts if aside else 0
-        self.attempts += 1
-        return self.attempts
+    def begin(self, message: MessageKey) -> Tried:
+        """Count an attempt at `message`; its number, from 1, is in `attempts`."""
+        tried = self.tried.setdefault(message, Tried())
+        tried.attempts += 1
+        return tried
+
+    def attempts(self, message: MessageKey) -> int:
+        """How often `message` was tried and not admitted."""
+        return self.tried[message].attempts if message in self.tried else 0
 
     def read_admission(self, followup: FollowUp) -> None:
         """The host has it: until its receipt is written nothing of the Session goes."""
@@ -99,15 +109,9 @@ class SessionState:
         """Its receipt is on disk: nothing counts against its message or the Session any more."""
         self.recording.remove(followup)
         self.epoch += 1
-        message = message_in(followup)
-        aside = self.asides.pop(message, None)
-        if aside:
-            aside.timer.cancel()
-        if message == self.message:
-            self.attempts = self.refusals = 0
+        self._forget(message_in(followup))
         self.failures = 0
         self.silent = False
-        self.last_error = None
 
     def resume(self) -> None:
         """End the pause, if there is one, and let the next attempt count as the first."""
@@ -116,18 +120,23 @@ class SessionState:
             self.pause = None
         self.failures = 0
 
-    def set_aside(self, now: float) -> set[MessageKey]:
+    def set_aside(self, now: float) -> dict[MessageKey, Aside]:
         """The messages that stand aside at `now` (monotonic seconds)."""
-        return {message for message, aside in self.asides.items() if aside.until > now}
+        asides = {message: tried.aside for message, tried in self.tried.items()}
+        return {message: aside for message, aside in asides.items() if aside and aside.until > now}
 
-    def forget_asides(self, now: float) -> None:
-        """Forget messages whose own pause is over: they are no longer due, or nobody takes them."""
-        stay = self.set_aside(now)
-        self.asides = {message: self.asides[message] for message in stay}
+    def forget_tried(self, now: float) -> None:
+        """Forget messages that do not stand aside: they are no longer due, or nobody takes them."""
+        for message in self.tried.keys() - self.set_aside(now).keys():
+            self._forget(message)
 
     def drop(self) -> None:
         """Cancel its timers: it is forgotten."""
         self.resume()
-        for aside in self.asides.values():
-            aside.timer.cancel()
-        self.asides.clear()
+        for message in list(self.tried):
+            self._forget(message)
+
+    def _forget(self, message: MessageKey) -> None:
+        tried = self.tried.pop(message, None)
+        if tried and tried.aside:
+            tried.aside.timer.cancel()

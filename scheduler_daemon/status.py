@@ -14,7 +14,7 @@ from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.hosts import Host, Key
 from scheduler_daemon.service import Caller
-from scheduler_daemon.sessions import SessionState
+from scheduler_daemon.sessions import SessionState, message_in
 from scheduler_daemon.store.reader import Reader
 from scheduler_daemon.views import later
 from scheduler_daemon.wire import shapes
@@ -109,27 +109,26 @@ class StatusBoard:
         monotonic = self._clock.monotonic()
         session = state.key[1]
         rows: list[shapes.RetryStatus] = []
-        if state.recording:
-            rows.append({"session_id": session, "why": "receipt", "attempts": state.attempts})
+        for followup in state.recording:
+            attempts = state.attempts(message_in(followup))
+            rows.append({"session_id": session, "why": "receipt", "attempts": attempts})
         if state.pause is not None:
-            at = later(now, state.pause.until - monotonic)
             row: shapes.RetryStatus = {
                 "session_id": session,
                 "why": state.pause.why,
-                "attempts": state.attempts,
-                "next_try_at": at,
+                "attempts": state.pause.attempts,
+                "next_try_at": later(now, state.pause.until - monotonic),
             }
-            if state.last_error is not None:
-                row["last_error"] = state.last_error
+            if state.pause.last_error is not None:
+                row["last_error"] = state.pause.last_error
             rows.append(row)
-        for aside in state.asides.values():
-            at = later(now, aside.until - monotonic)
+        for message, aside in state.set_aside(monotonic).items():
             rows.append(
                 {
                     "session_id": session,
                     "why": "set_aside",
-                    "attempts": aside.attempts,
-                    "next_try_at": at,
+                    "attempts": state.attempts(message),
+                    "next_try_at": later(now, aside.until - monotonic),
                     "last_error": aside.last_error,
                 }
             )

@@ -8,7 +8,7 @@ from typing import cast
 from scheduler_daemon.model import Dispatch, FollowUp, Instant, Reminder
 from scheduler_daemon.rules import describe, instant_text, local_text, selector_of, zone_of
 from scheduler_daemon.server.hosts import Hosts
-from scheduler_daemon.sessions import SessionState, message_of
+from scheduler_daemon.sessions import SessionState, message_in, message_of
 from scheduler_daemon.wire import shapes
 
 
@@ -111,7 +111,7 @@ def _under_way(reminder: Reminder, state: SessionState | None) -> shapes.Waiting
     if any(_carries(followup, reminder) for followup in state.recording):
         return {"why": "receipt"}
     if state.pushed is not None and _carries(state.pushed, reminder):
-        return {"why": "in_flight", "attempts": state.attempts}
+        return {"why": "in_flight", "attempts": state.attempts(message_in(state.pushed))}
     return None
 
 
@@ -130,23 +130,24 @@ def _held_up(
     if state is None:
         return None
     message = message_of(reminder)
-    aside = state.asides.get(message)
-    if aside is not None and aside.until > monotonic:
+    aside = state.set_aside(monotonic).get(message)
+    if aside is not None:
         return {
             "why": "set_aside",
-            "attempts": aside.attempts,
+            "attempts": state.attempts(message),
             "last_error": aside.last_error,
             "next_try_at": later(now, aside.until - monotonic),
         }
-    if state.pause is None or (state.attempts and state.message != message):
+    pause = state.pause
+    if pause is None or (pause.attempts and pause.message != message):
         return None
     view: shapes.WaitingFor = {
-        "why": state.pause.why,
-        "attempts": state.attempts,
-        "next_try_at": later(now, state.pause.until - monotonic),
+        "why": pause.why,
+        "attempts": pause.attempts,
+        "next_try_at": later(now, pause.until - monotonic),
     }
-    if state.last_error is not None:
-        view["last_error"] = state.last_error
+    if pause.last_error is not None:
+        view["last_error"] = pause.last_error
     return view
 
 

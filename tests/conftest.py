@@ -1,0 +1,23 @@
+"""Fixtures of the tests of the loop and of what stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.world import World, running_world
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A loop that runs on a new file, with a clock that the test turns."""
+    async with running_world(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def full_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses without jitter: 1 s, 2 s, 4 s and so on."""
+    monkeypatch.setattr("scheduler_daemon.sending.random", lambda: 0.0)
