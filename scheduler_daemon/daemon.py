@@ -66,7 +66,7 @@ def run(settings: Settings) -> int:
 
 def migrate(settings: Settings) -> int:
     """Bring the database to this version's schema, no daemon running. 0 or 1."""
-    path = settings.state_directory / DATABASE
+    path = database_file(settings)
     clock = SystemClock()
     try:
         lock = _take(path)
@@ -80,6 +80,11 @@ def migrate(settings: Settings) -> int:
         clock.close()
     print("\n".join(f"applied {name}" for name in applied) or "the database is up to date")
     return 0
+
+
+def database_file(settings: Settings) -> Path:
+    """The file itself. SQLite follows links; a lock beside a link would be another lock."""
+    return Path(os.path.realpath(settings.state_directory / DATABASE))
 
 
 def _failed(error: Exception) -> int:
@@ -135,7 +140,7 @@ class Daemon:
         Raises DatabaseRefused, SocketRefused, SchedulerError or OSError when it cannot start, and
         whatever ends the scheduler's loop, which nothing should.
         """
-        path = self._settings.state_directory / DATABASE
+        path = database_file(self._settings)
         async with AsyncExitStack() as at_end:
             self._handle_signals(at_end)
             at_end.callback(_take(path).release)
@@ -185,21 +190,27 @@ class Daemon:
         zone_mark = await store.upkeep(note_zone_data(zone_data_version()))
         door = self._door()
         address = bind(self._settings.socket)
-        listener = self._listener(address.socket, door, store, scheduler, status)
-        looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
-        self._rescan = scheduler.rescan
         try:
-            await self._first_look(scheduler, looping)
-            if not self._stop.is_set():
-                await listener.start()
-                self._log_start()
-                self.ready.set()
-            await _any_of(looping, self._stop)
-            log.info("daemon_stopping")
+            listener = self._listener(address.socket, door, store, scheduler, status)
+            looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
+            self._rescan = scheduler.rescan
+            try:
+                await self._until_stopped(listener, scheduler, looping)
+            finally:
+                await self._wind_up(listener, scheduler, looping)
         finally:
-            listener.close()
             address.release()
-            await self._wind_up(listener, scheduler, looping)
+
+    async def _until_stopped(
+        self, listener: Listener, scheduler: Scheduler, looping: asyncio.Task[None]
+    ) -> None:
+        await self._first_look(scheduler, looping)
+        if not self._stop.is_set():
+            await listener.start()
+            self._log_start()
+            self.ready.set()
+        await _any_of(looping, self._stop)
+        log.info("daemon_stopping")
 
     async def _first_look(self, scheduler: Scheduler, looping: asyncio.Task[None]) -> None:
         enough = asyncio.Event()
@@ -210,7 +221,8 @@ class Daemon:
     async def _wind_up(
         self, listener: Listener, scheduler: Scheduler, looping: asyncio.Task[None]
     ) -> None:
-        """Start nothing more, wait for what is under way, close every connection."""
+        """Take nobody more, start nothing more, wait for what is under way, close."""
+        listener.close()
         seconds = self._settings.stop_timeout_seconds
         until = self._clock.monotonic() + seconds
         await scheduler.stop(seconds)
@@ -270,7 +282,7 @@ class Daemon:
             "daemon_started",
             version=__version__,
             pid=os.getpid(),
-            database=str(self._settings.state_directory / DATABASE),
+            database=str(database_file(self._settings)),
             socket=str(self._settings.socket),
             zone_data=zone_data_version(),
             clock=self._clock.source,

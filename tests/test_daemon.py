@@ -1,0 +1,516 @@
+"""Starting and stopping: each in one order, and nothing left behind in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+import scheduler_daemon
+from scheduler_daemon import daemon
+from scheduler_daemon.errors import PersistenceFailed
+from scheduler_daemon.scheduler import Scheduler
+from scheduler_daemon.server.address import SocketRefused
+from scheduler_daemon.server.listener import Listener
+from scheduler_daemon.settings import Settings
+from scheduler_daemon.store.database import DatabaseRefused
+from tests.support.clock import ManualClock
+from tests.support.inprocess import (
+    Blocked,
+    Peer,
+    Running,
+    needs_root,
+    request,
+    running,
+    until,
+)
+from tests.support.process import DaemonProcess, short_folder
+
+PAST_DUE = "UPDATE reminders SET scheduled_at = after_at WHERE id = 'r1'"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = short_folder()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+async def on(folder: Path) -> AsyncIterator[Running]:
+    async with running(folder) as started:
+        yield started
+
+
+@pytest.fixture
+def _own_log() -> Iterator[None]:
+    """`run` takes the log of the whole process."""
+    root = logging.getLogger()
+    handlers, level, show = root.handlers[:], root.level, warnings.showwarning
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    warnings.showwarning = show
+    structlog.reset_defaults()
+
+
+def settings(folder: Path, **more: Any) -> Settings:
+    values = {"state_directory": folder / "state", "socket": folder / "run" / "s.sock"}
+    return Settings(**(values | more))
+
+
+def sql(database: Path, statement: str) -> list[Any]:
+    with closing(sqlite3.connect(database)) as conn, conn:
+        return conn.execute(statement).fetchall()
+
+
+def deaf(path: Path) -> bool:
+    """Whether nobody accepts connections any more."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        return sock.connect_ex(str(path)) != 0
+
+
+async def overdue_at_a_host(on: Running) -> tuple[Peer, dict[str, Any]]:
+    """A host, and the follow-up that waits for its answer."""
+    host = await on.peer()
+    await host.call("host.attach", name="h", sessions=["s"])
+    await host.create("s", after_seconds=60)
+    on.clock.advance(60)
+    return host, await host.followup()
+
+
+# --- starting
+
+
+async def test_folders_files_and_socket_are_private(on: Running) -> None:
+    paths = (on.database.parent, on.database, on.path.parent, on.path)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o700, 0o600, 0o700, 0o600]
+
+
+async def test_a_start_and_a_stop_are_each_a_line_in_the_log(folder: Path) -> None:
+    with capture_logs() as logs:
+        async with running(folder) as on:
+            pass
+    started = next(entry for entry in logs if entry["event"] == "daemon_started")
+    assert started["database"] == str(on.database)
+    assert started["socket"] == str(on.path)
+    assert started["pid"] == os.getpid()
+    assert [entry["event"] for entry in logs][-2:] == ["daemon_stopping", "daemon_stopped"]
+
+
+async def refused(folder: Path, error: type[Exception], **more: Any) -> None:
+    """A start that fails so: no thread, no socket, no lock and no signal handler stays."""
+    threads = threading.active_count()
+    handler = signal.getsignal(signal.SIGHUP)
+    with pytest.raises(error):
+        await daemon.Daemon(settings(folder, **more), ManualClock()).run()
+    await until(lambda: threading.active_count() == threads)
+    assert signal.getsignal(signal.SIGHUP) == handler
+    assert not (folder / "run" / "s.sock").exists()
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        ("scheduler_daemon.daemon.bring_up_to_date", DatabaseRefused("no")),
+        ("scheduler_daemon.store.store.Store.open", sqlite3.OperationalError("no")),
+        ("scheduler_daemon.store.store.Store.upkeep", PersistenceFailed("no")),
+        ("scheduler_daemon.daemon.bind", SocketRefused("no")),
+        ("scheduler_daemon.scheduler.Scheduler.run", ZeroDivisionError()),
+        ("scheduler_daemon.server.listener.Listener.start", OSError("no")),
+        ("scheduler_daemon.daemon.create_file", DatabaseRefused("no")),
+    ],
+)
+async def test_a_start_that_fails_anywhere_leaves_nothing_and_the_next_one_succeeds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: Exception
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(place, failing(error))
+        await refused(folder, type(error))
+    async with running(folder) as on:
+        await (await on.peer()).call("hello")
+
+
+async def test_a_second_daemon_is_refused_and_the_first_goes_on(on: Running, folder: Path) -> None:
+    second = daemon.Daemon(settings(folder), ManualClock())
+    with pytest.raises(DatabaseRefused, match=f"process {os.getpid()}"):
+        await second.run()
+    other = settings(folder, state_directory=folder / "other")
+    with pytest.raises(SocketRefused, match="another daemon listens at"):
+        await daemon.Daemon(other, ManualClock()).run()
+    await (await on.peer()).call("hello")
+
+
+async def test_a_first_look_that_fails_keeps_peers_waiting_only_for_so_long(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop goes on trying; meanwhile reminders can be made, and status tells."""
+    monkeypatch.setattr(Scheduler, "_round", failing(OSError("no")))
+    clock = ManualClock()
+    early = daemon.Daemon(settings(folder), clock)
+    task = asyncio.create_task(early.run())
+    await until(lambda: clock.pending_calls == 2)  # its own, and the loop's retry
+    with capture_logs() as logs:
+        clock.advance(daemon.FIRST_LOOK_SECONDS)
+        await asyncio.wait_for(early.ready.wait(), 30)
+    assert [entry["event"] for entry in logs][-1] == "daemon_started"
+    early.stop()
+    await task
+
+
+async def test_a_stop_during_a_first_look_that_fails_is_heard(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scheduler, "_round", failing(OSError("no")))
+    clock = ManualClock()
+    early = daemon.Daemon(settings(folder), clock)
+    task = asyncio.create_task(early.run())
+    await until(lambda: clock.pending_calls == 2)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(task, 30)
+    assert not early.ready.is_set()
+    assert not early._settings.socket.exists()
+
+
+async def test_a_loop_that_ends_takes_the_daemon_with_it(folder: Path) -> None:
+    """Better started again by whoever watches it than deaf for ever."""
+
+    class BrokenClock(ManualClock):
+        broken = False
+
+        async def wait(self, *_: object) -> None:
+            if self.broken:
+                raise OSError("the timer is gone")
+            await super().wait(None, asyncio.Event())
+
+    clock = BrokenClock()
+    async with AsyncExitStack() as at_end:
+        on = await at_end.enter_async_context(running(folder, clock))
+        peer = await on.peer()
+        clock.broken = True
+        clock.jump(1)
+        assert await peer.read_until_end() == []
+        with pytest.raises(OSError, match="the timer is gone"):
+            await on.task
+        at_end.pop_all()
+        await peer.close()
+    assert not (folder / "run" / "s.sock").exists()
+
+
+# --- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_it_in_good_order(on: Running, number: signal.Signals) -> None:
+    os.kill(os.getpid(), number)
+    await asyncio.wait_for(on.task, 30)
+    assert not on.path.exists()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
+async def test_sighup_makes_it_notice_edits_by_hand(on: Running) -> None:
+    host = await on.peer()
+    await host.call("host.attach", name="h", sessions=["s"])
+    await host.create("s", after_seconds=3600)
+    sql(on.database, PAST_DUE)
+    await host.call("hello")
+    assert host.requests == []
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert (await host.followup())["method"] == "session.followup"
+
+
+# --- stopping
+
+
+async def test_it_waits_for_a_host_that_answers_and_writes_the_receipt(on: Running) -> None:
+    host, followup = await overdue_at_a_host(on)
+    on.daemon.stop()
+    await until(lambda: deaf(on.path))
+    host.admit(followup)
+    await asyncio.wait_for(on.task, 30)
+    assert sql(on.database, "SELECT host FROM dispatches") == [("h",)]
+
+
+async def test_it_waits_no_longer_than_stop_timeout_seconds_for_one_that_does_not(
+    folder: Path,
+) -> None:
+    """What was admitted before is on disk, what was not comes again."""
+    async with running(folder, stop_timeout_seconds=0.05) as on:
+        host, _ = await overdue_at_a_host(on)
+        await host.call("host.attach", name="h", sessions=["t"])
+        await host.create("t", after_seconds=60)
+        on.clock.advance(60)
+        host.admit(await host.followup())
+        await on.stop()
+        assert sql(on.database, "SELECT session_id FROM dispatches") == [("t",)]
+        assert await host.read_until_end() == []
+    async with running(folder, ManualClock(on.clock.now())) as on:
+        host = await on.peer()
+        await host.call("host.attach", name="h", sessions=["s", "t"])
+        assert (await host.followup())["params"]["session_id"] == "s"
+
+
+async def test_nothing_new_is_pushed_while_it_stops(on: Running) -> None:
+    host, followup = await overdue_at_a_host(on)
+    on.daemon.stop()
+    await until(lambda: deaf(on.path))
+    await host.create("s", after_seconds=1)
+    on.clock.advance(1)
+    host.admit(followup)
+    assert await host.read_until_end() == []
+
+
+async def test_a_receipt_that_waits_for_a_foreign_lock_is_written_when_it_is_free(
+    on: Running,
+) -> None:
+    host, followup = await overdue_at_a_host(on)
+    with Blocked(on.database):
+        host.admit(followup)
+        await host.call("hello")
+        on.daemon.stop()
+        await until(lambda: deaf(on.path))
+    await asyncio.wait_for(on.task, 30)
+    assert len(sql(on.database, "SELECT * FROM dispatches")) == 1
+
+
+async def test_requests_that_cannot_be_answered_in_time_do_not_hold_it_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "LAST_ANSWERS_SECONDS", 0.05)
+    async with running(folder, stop_timeout_seconds=0.05) as on:
+        peer = await on.peer()
+        with Blocked(on.database):
+            peer.write(request(1, "reminder.create", session_id="s", prompt="p", after_seconds=9))
+            await (await on.peer()).call("hello")
+            on.daemon.stop()
+            assert await peer.read_until_end() == []
+        await asyncio.wait_for(on.task, 30)
+        with closing(sqlite3.connect(on.database)) as conn:
+            assert conn.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_it_starts_again_at_once_with_what_it_had(folder: Path) -> None:
+    for number in range(1, 4):
+        async with running(folder) as on:
+            made = await (await on.peer()).create("s", after_seconds=3600)
+            assert made["id"] == f"r{number}"
+
+
+async def test_a_socket_that_somebody_put_in_its_place_stays(on: Running) -> None:
+    on.path.unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(on.path))
+        other.listen()
+        await on.stop()
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(on.path))
+
+
+async def test_a_failure_of_the_file_is_logged_with_its_reason(
+    on: Running,
+) -> None:
+    """The log is for whoever runs the daemon; callers get no word of the database's."""
+    peer = await on.peer()
+    on.database.rename(on.database.with_name("moved"))
+    with capture_logs() as logs:
+        error = await peer.refused("reminder.create", session_id="s", prompt="p", after_seconds=9)
+    assert error["data"]["code"] == "persistence_failed"
+    reasons = {entry["reason"] for entry in logs if entry["event"] == "database_failed"}
+    assert reasons == {"the database file was moved, deleted or replaced"}
+
+
+# --- the command
+
+
+@pytest.mark.usefixtures("_own_log")
+class TestCommand:
+    """`scheduler-daemon run` and `migrate`, as far as they need no process of their own."""
+
+    def plain(self, capsys: pytest.CaptureFixture[str]) -> str:
+        """The one line on stderr."""
+        out, err = capsys.readouterr()
+        assert out == ""
+        (line,) = err.splitlines()
+        assert line.startswith("scheduler-daemon: ")
+        return line.removeprefix("scheduler-daemon: ")
+
+    @pytest.mark.parametrize("act", [daemon.run, daemon.migrate])
+    def test_a_state_folder_that_cannot_be_is_a_plain_line(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], act: Callable[[Settings], int]
+    ) -> None:
+        (folder / "state").touch()
+        assert act(settings(folder)) == 1
+        assert "state directory" in self.plain(capsys)
+
+    def test_a_socket_that_cannot_be_is_a_plain_line(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "run").touch()
+        assert daemon.run(settings(folder)) == 1
+        assert "cannot listen at" in self.plain(capsys)
+        assert (folder / "run").read_bytes() == b""
+
+    def test_a_wrong_file_in_place_of_the_database_is_a_plain_line(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "state").mkdir()
+        (folder / "state" / "scheduler.db").write_bytes(b"my diary" * 1000)
+        assert daemon.run(settings(folder)) == 1
+        assert "left as it is" in self.plain(capsys)
+        assert (folder / "state" / "scheduler.db").read_bytes() == b"my diary" * 1000
+
+    @pytest.mark.parametrize(
+        ("error", "line"),
+        [
+            (PersistenceFailed("held for too long"), "held for too long"),
+            (sqlite3.DatabaseError("malformed"), "the database cannot be used: malformed"),
+            (PermissionError(13, "Permission denied", "/a/b"), "/a/b: Permission denied"),
+            (OSError(24, "Too many open files"), "a file: Too many open files"),
+            (DatabaseRefused("two\nlines"), "two\\nlines"),
+        ],
+    )
+    @pytest.mark.parametrize("act", [daemon.run, daemon.migrate])
+    def test_what_the_world_does_is_a_plain_line(
+        self,
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        act: Callable[[Settings], int],
+        error: Exception,
+        line: str,
+    ) -> None:
+        monkeypatch.setattr(daemon, "_take", failing(error))
+        assert act(settings(folder)) == 1
+        assert self.plain(capsys) == line
+
+    def test_a_defect_leaves_its_traceback_in_the_log_and_a_plain_line(
+        self,
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(daemon, "_take", failing(ZeroDivisionError("oh")))
+        assert daemon.run(settings(folder, log_format="json")) == 1
+        logged, line = capsys.readouterr().err.splitlines()
+        assert "ZeroDivisionError" in logged
+        assert line == "scheduler-daemon: it failed inside; the log says more"
+
+    def test_an_sqlite_that_is_too_old_is_a_plain_line(
+        self,
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 36, 9))
+        assert daemon.run(settings(folder)) == 1
+        assert "3.37 or newer is needed" in self.plain(capsys)
+        assert list(folder.iterdir()) == []
+
+    def test_migrate_says_what_it_applied_and_then_that_there_is_nothing_to_do(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert daemon.migrate(settings(folder)) == 0
+        assert capsys.readouterr().out.startswith("applied 0001_")
+        assert daemon.migrate(settings(folder)) == 0
+        assert capsys.readouterr().out == "the database is up to date\n"
+        assert not (folder / "run").exists()
+
+    def test_run_ends_with_0_when_it_was_stopped(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        start = Listener.start
+
+        async def start_and_stop(self: Listener) -> None:
+            await start(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        monkeypatch.setattr(Listener, "start", start_and_stop)
+        assert daemon.run(settings(folder)) == 0
+        assert not (folder / "run" / "s.sock").exists()
+
+
+# --- processes
+
+
+@pytest.fixture
+def process(folder: Path) -> Iterator[DaemonProcess]:
+    made = DaemonProcess(folder)
+    yield made
+    made.close()
+
+
+def test_a_killed_daemon_starts_again_at_once_on_its_stale_socket(process: DaemonProcess) -> None:
+    process.start().kill()
+    assert process.socket.exists()
+    process.start()
+    assert process.peer().call("reminder.list") == {"items": []}
+    assert process.stop() == 0
+    assert not process.socket.exists()
+
+
+def test_more_peers_than_there_are_descriptors_do_not_bring_it_down(
+    process: DaemonProcess,
+) -> None:
+    process.start()
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (160, 160))
+    socks = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+    for sock in socks:
+        sock.settimeout(30)
+        sock.connect(str(process.socket))
+        sock.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "hello"}\n')
+    answers = [sock.recv(1 << 16) for sock in socks]
+    assert sum(b'"result"' in answer for answer in answers) == 32
+    assert sum(b'"overloaded"' in answer for answer in answers) == 68
+    for sock in socks:
+        sock.close()
+    assert process.stop() == 0
+    assert len(process.events("connections_exhausted")) == 1
+
+
+@needs_root
+def test_where_it_may_not_write_a_user_gets_a_plain_line(folder: Path) -> None:
+    package = Path(scheduler_daemon.__file__).parents[1]
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\n"
+        "from scheduler_daemon import daemon\n"
+        "from scheduler_daemon.settings import Settings\n"
+        "os.chdir(sys.argv[2]); os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "state = Path('/proc/self/cwd/state')\n"
+        "sys.exit(daemon.run(Settings(state_directory=state, socket=Path('/proc/self/cwd/s'))))\n"
+    )
+    folder.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(package), str(folder)], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("scheduler-daemon: ")
+    assert "Permission denied" in line
+    assert list(folder.iterdir()) == []
