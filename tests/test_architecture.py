@@ -73,6 +73,8 @@ and for the receipts that `schedctl demo` shows; socket: for a type in daemon.py
 PURE = {"errors", "model", "rules", "delivery", "wire", "words", "text", "views", "changes"}
 IO_MODULES = {"asyncio", "os", "io", "threading", "select", "signal", "shutil", "logging", "random"}
 
+CLOCK_METHODS = {"now", "utcnow", "today", "time"}
+
 SQL = re.compile(
     r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|BEGIN|PRAGMA|COMMIT|WITH)\b.*\S", re.DOTALL
 )
@@ -185,14 +187,12 @@ def test_what_is_pure_imports_nothing_that_acts() -> None:
 def clock_readings(module: str) -> Iterator[str]:
     """Calls that read a clock: `datetime.now()`, `date.today()`, `loop.time()` and their like."""
     for node in ast.walk(tree(module)):
-        if not isinstance(node, ast.Attribute):
+        if not isinstance(node, ast.Attribute) or node.attr not in CLOCK_METHODS:
             continue
         owner = ast.unparse(node.value)
         on_a_date = owner.split(".")[-1] in ("datetime", "date")
         on_a_loop = owner == "loop" or owner.endswith("get_running_loop()")
-        if (on_a_date and node.attr in ("now", "utcnow", "today")) or (
-            on_a_loop and node.attr == "time"
-        ):
+        if on_a_loop if node.attr == "time" else on_a_date:
             yield f"{module} line {node.lineno}: {owner}.{node.attr}"
 
 

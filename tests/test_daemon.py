@@ -37,6 +37,7 @@ from tests.support.inprocess import (
     Peer,
     Running,
     needs_root,
+    refuses,
     request,
     running,
     until,
@@ -80,12 +81,6 @@ def settings(folder: Path, **more: Any) -> Settings:
 def sql(database: Path, statement: str) -> list[Any]:
     with closing(sqlite3.connect(database)) as conn, conn:
         return conn.execute(statement).fetchall()
-
-
-def deaf(path: Path) -> bool:
-    """Whether nobody accepts connections any more."""
-    with socket.socket(socket.AF_UNIX) as sock:
-        return sock.connect_ex(str(path)) != 0
 
 
 async def overdue_at_a_host(on: Running) -> tuple[Peer, dict[str, Any]]:
@@ -251,7 +246,7 @@ async def test_sighup_makes_it_notice_edits_by_hand(on: Running) -> None:
 async def test_it_waits_for_a_host_that_answers_and_writes_the_receipt(on: Running) -> None:
     host, followup = await overdue_at_a_host(on)
     on.daemon.stop()
-    await until(lambda: deaf(on.path))
+    await until(lambda: refuses(on.path))
     host.admit(followup)
     await asyncio.wait_for(on.task, 30)
     assert sql(on.database, "SELECT host FROM dispatches") == [("h",)]
@@ -279,7 +274,7 @@ async def test_it_waits_no_longer_than_stop_timeout_seconds_for_one_that_does_no
 async def test_nothing_new_is_pushed_while_it_stops(on: Running) -> None:
     host, followup = await overdue_at_a_host(on)
     on.daemon.stop()
-    await until(lambda: deaf(on.path))
+    await until(lambda: refuses(on.path))
     await host.create("s", after_seconds=1)
     on.clock.advance(1)
     host.admit(followup)
@@ -294,7 +289,7 @@ async def test_a_receipt_that_waits_for_a_foreign_lock_is_written_when_it_is_fre
         host.admit(followup)
         await host.call("hello")
         on.daemon.stop()
-        await until(lambda: deaf(on.path))
+        await until(lambda: refuses(on.path))
     await asyncio.wait_for(on.task, 30)
     assert len(sql(on.database, "SELECT * FROM dispatches")) == 1
 

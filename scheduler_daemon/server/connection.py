@@ -144,17 +144,15 @@ class Connection(asyncio.Protocol):
         except WireError as error:
             self.send(messages.error(error.request_id, error))
             return
-        match message:
-            case messages.Request():
-                self._ask(message)
-            case messages.Notification():
-                self._note(message)
-            case messages.Result(answer_id, value):
-                if self._host is not None:
-                    self._host.answered(answer_id, outcome_of(value))
-            case messages.Error(answer_id, body):
-                if self._host is not None:
-                    self._host.answered(answer_id, refusal_of(body))
+        if isinstance(message, messages.Request):
+            self._ask(message)
+        elif isinstance(message, messages.Notification):
+            self._note(message)
+        elif self._host is not None:
+            if isinstance(message, messages.Result):
+                self._host.answered(message.id, outcome_of(message.value))
+            else:
+                self._host.answered(message.id, refusal_of(message.error))
 
     def _note(self, message: messages.Notification) -> None:
         """Carry out the one notification that there is; others are of newer versions."""

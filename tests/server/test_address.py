@@ -136,6 +136,21 @@ def test_one_whose_queue_is_full_is_another_daemon_too(folder: Path) -> None:
             each.close()
 
 
+def test_one_that_is_removed_while_it_is_asked_is_no_hindrance(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "s"
+    connect = socket.socket.connect
+
+    def remove_and_connect(sock: socket.socket, address: str) -> None:
+        path.unlink()
+        connect(sock, address)
+
+    with listening(path):
+        monkeypatch.setattr(socket.socket, "connect", remove_and_connect)
+        bind(path).release()
+
+
 def a_file(path: Path) -> None:
     path.write_text("mine")
 

@@ -14,7 +14,17 @@ from structlog.testing import capture_logs
 from scheduler_daemon.server import farewell
 from scheduler_daemon.settings import MIB
 from scheduler_daemon.wire.frames import MAX_FRAME_BYTES
-from tests.support.inprocess import Blocked, Json, Peer, Running, line, request, running, until
+from tests.support.inprocess import (
+    Blocked,
+    Json,
+    Peer,
+    Running,
+    line,
+    refuses,
+    request,
+    running,
+    until,
+)
 
 LISTS = [request(number, "reminder.list") for number in range(12)]
 
@@ -303,7 +313,7 @@ async def test_what_was_asked_before_the_daemon_stops_is_answered(on: Running, p
         peer.write(request(1, "reminder.create", session_id="s", prompt="p", after_seconds=60))
         await (await on.peer()).call("hello")
         on.daemon.stop()
-        await until(lambda: not on.path.exists())
+        await until(lambda: refuses(on.path))
     frames = await peer.read_until_end()
     assert [frame["result"]["created"] for frame in frames] == [True]
     await on.stop()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler_daemon.server import peers
 from scheduler_daemon.server.peers import Door, PeerCredentials, credentials
 from tests.support.inprocess import Peer, Running, connected_as, needs_root, request, running, until
 
@@ -66,6 +67,7 @@ def test_a_socket_that_knows_no_groups_gives_none() -> None:
         listening.accept()[0] as accepted,
     ):
         assert len(credentials(accepted).gids) == 1
+        assert peers._many_groups(accepted) == b""
 
 
 @pytest.mark.parametrize(
@@ -125,10 +127,10 @@ async def test_a_stranger_who_comes_again_and_again_is_one_line_in_the_log(on: R
 @needs_root
 async def test_strangers_who_do_not_leave_are_cut_off(on: Running) -> None:
     """After a moment, and the more of them there are the sooner."""
-    peers = await on.peers_as(34, ADA)
-    for peer in peers:
+    strangers = await on.peers_as(34, ADA)
+    for peer in strangers:
         assert (await peer.read())["error"]["data"]["code"] == "permission_denied"
-    assert peers[-1].reader.at_eof() or await peers[-1].read_until_end() == []
+    assert await strangers[-1].read_until_end() == []
     assert on.clock.pending_calls >= 32
     on.clock.advance(2)
     await until(lambda: on.clock.pending_calls == 0)

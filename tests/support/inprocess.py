@@ -235,6 +235,12 @@ def connected_as(path: Path, uid: int, *gids: int, count: int = 1) -> list[socke
     return [socket.socket(fileno=fd) for fd in fds]
 
 
+def refuses(path: Path) -> bool:
+    """Whether nobody accepts connections there any more."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        return sock.connect_ex(str(path)) != 0
+
+
 def line(frame: object) -> bytes:
     return json.dumps(frame).encode() + b"\n"
 
