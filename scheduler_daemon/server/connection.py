@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._lines: deque[bytes] = deque()
         self._broken: FrameTooLong | None = None
         self._host: Host | None = None
+        self._unanswered = 0
         self._queue: deque[tuple[messages.Request, Method]] = deque()
         self._running: dict[asyncio.Task[None], Method] = {}
         self._ending = False
@@ -171,12 +172,13 @@ class Connection(asyncio.Protocol):
             known = ", ".join(METHODS)
             refusal: SchedulerError = WireError(METHOD_NOT_FOUND, f"no such method; known: {known}")
             self.send(messages.error(request.id, refusal))
-        elif len(self._queue) + len(self._running) >= self._max_pending:
+        elif self._unanswered >= self._max_pending:
             refusal = Overloaded(
                 f"{self._max_pending} requests wait on this connection; send more after answers"
             )
             self.send(messages.error(request.id, refusal))
         else:
+            self._unanswered += 1
             self._queue.append((request, method))
             self._pump()
 
@@ -207,7 +209,10 @@ class Connection(asyncio.Protocol):
             self._close_when_answered()
 
     async def _carry_out(self, request: messages.Request, method: Method) -> None:
-        self._put(await self._answer(request, method))
+        answer = await self._answer(request, method)
+        # Before the peer can have it: its next request may be read before this task is done.
+        self._unanswered -= 1
+        self._put(answer)
 
     async def _answer(self, request: messages.Request, method: Method) -> bytes:
         """The frame that answers a request, whatever happens."""
