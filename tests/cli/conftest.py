@@ -13,6 +13,7 @@ import pytest
 
 from scheduler_daemon.cli.main import main
 from tests.cli.scripted import ScriptedDaemon, serve
+from tests.support.short import short_path as short_path
 
 
 class Ended(NamedTuple):
@@ -24,15 +25,15 @@ class Ended(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def _no_daemon_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_daemon_of_ones_own(monkeypatch: pytest.MonkeyPatch, short_path: Path) -> None:
     """Nothing that runs on this machine may be found by a test."""
-    monkeypatch.setenv("SCHEDULER_DAEMON_SOCKET", str(tmp_path / "d.sock"))
+    monkeypatch.setenv("SCHEDULER_DAEMON_SOCKET", str(short_path / "d.sock"))
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[ScriptedDaemon]:
-    with serve(tmp_path / "d.sock") as scripted:
+def daemon(short_path: Path) -> Iterator[ScriptedDaemon]:
+    with serve(short_path / "d.sock") as scripted:
         yield scripted
 
 
@@ -49,7 +50,7 @@ def schedctl(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Callable[..., Ended]:
+def process() -> Callable[..., Ended]:
     """Run one command line in a process of its own, with `data` on its stdin."""
 
     def run(*words: str, data: bytes = b"", env: dict[str, str] | None = None) -> Ended:

@@ -31,12 +31,12 @@ RECEIPTS: list[dict[str, Any]] = [{"outcome": "admitted"}] * 3
 
 
 @pytest.fixture(autouse=True)
-def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+def _folder(monkeypatch: pytest.MonkeyPatch, short_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
+    monkeypatch.setenv("TMPDIR", str(short_path))
 
 
-def test_it_tells_the_story_and_everything_arrives(schedctl: Schedctl, tmp_path: Path) -> None:
+def test_it_tells_the_story_and_everything_arrives(schedctl: Schedctl, short_path: Path) -> None:
     ended = schedctl("demo")
     assert (ended.status, ended.err) == (0, "")
     for words in (
@@ -48,7 +48,7 @@ def test_it_tells_the_story_and_everything_arrives(schedctl: Schedctl, tmp_path:
         "Everything arrived, once and in order",
     ):
         assert words in ended.out
-    assert list(tmp_path.iterdir()) == []
+    assert list(short_path.iterdir()) == []
 
 
 def test_in_json_it_is_the_outcome_and_nothing_else(
@@ -64,7 +64,7 @@ def test_in_json_it_is_the_outcome_and_nothing_else(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_nothing_is_left_when_it_is_stopped_midway(
-    tmp_path: Path, number: signal.Signals, status: int
+    short_path: Path, number: signal.Signals, status: int
 ) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "scheduler_daemon.cli", "demo"],
@@ -76,7 +76,7 @@ def test_nothing_is_left_when_it_is_stopped_midway(
         telling.send_signal(number)
         _, err = telling.communicate(timeout=60)
     assert (telling.returncode, err) == (status, b"")
-    assert list(tmp_path.iterdir()) == []
+    assert list(short_path.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

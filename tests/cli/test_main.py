@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -180,5 +179,5 @@ def test_the_console_script_takes_the_arguments_of_its_process(
     assert capsys.readouterr().out == f"schedctl {__version__}\n"
 
 
-def test_a_module_of_the_package_is_the_command_too(process: Schedctl, tmp_path: Path) -> None:
+def test_a_module_of_the_package_is_the_command_too(process: Schedctl) -> None:
     assert process("--version") == (0, f"schedctl {__version__}\n", "")

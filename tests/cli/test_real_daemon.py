@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -119,6 +120,16 @@ def host(*words: str) -> subprocess.Popen[str]:
     )
 
 
+def wait_for_host(schedctl: Schedctl, name: str) -> None:
+    """Return when the daemon lists the host, which has attached then."""
+    for _ in range(1000):
+        hosts = json.loads(schedctl("status", "--json").out)["hosts"]
+        if name in [each["name"] for each in hosts]:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{name} did not attach")
+
+
 @pytest.mark.usefixtures("stage")
 def test_a_follow_up_is_printed_admitted_and_found_in_the_history(
     schedctl: Schedctl, session: str
@@ -158,9 +169,10 @@ def test_a_session_of_another_host_is_refused_without_take_over(
         refused = schedctl("host", *words)
         assert refused.status == 1
         assert f"host 'demo-host' takes the follow-ups of Session '{session}'" in refused.err
-    schedctl("create", "--session", session, "--after", "1s", "x")
-    with host(session, "--take-over") as trial:
+    with host(session, "--take-over", "--name", "successor") as trial:
         assert trial.stdout is not None
+        wait_for_host(schedctl, "successor")
+        schedctl("create", "--session", session, "--after", "1s", "x")
         assert json.loads(trial.stdout.readline())["session_id"] == session
         trial.kill()
 

@@ -126,13 +126,13 @@ def test_an_owner_may_be_a_name(schedctl: Schedctl, daemon: ScriptedDaemon) -> N
 
 
 def test_a_second_daemon_that_answers_is_warned_of(
-    schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, daemon: ScriptedDaemon
+    schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch, short_path: Path, daemon: ScriptedDaemon
 ) -> None:
     monkeypatch.delenv("SCHEDULER_DAEMON_SOCKET")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    first = tmp_path / "run/scheduler-daemon/scheduler.sock"
-    second = tmp_path / ".local/state/scheduler-daemon/scheduler.sock"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_path / "run"))
+    monkeypatch.setenv("HOME", str(short_path))
+    first = short_path / "run/scheduler-daemon/scheduler.sock"
+    second = short_path / ".local/state/scheduler-daemon/scheduler.sock"
     with serve(first) as one, serve(second) as other:
         one.answers = daemon.answers
         ended = schedctl(*CREATE, "hi")

@@ -27,11 +27,6 @@ from tests.client.test_sync import METHODS
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "s"
-
-
-@pytest.fixture
 async def daemon(path: Path) -> AsyncIterator[Listener]:
     async with listening(path) as listener:
         yield listener
@@ -209,8 +204,8 @@ async def test_closing_ends_the_calls_that_wait(client: AsyncClient, daemon: Lis
     await client.close()
 
 
-async def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
-    async with AsyncClient(tmp_path / "none") as client:
+async def test_nobody_there_is_unreachable(path: Path) -> None:
+    async with AsyncClient(path) as client:
         with pytest.raises(DaemonUnreachable, match="does not exist"):
             await client.call("hello")
 

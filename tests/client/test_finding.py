@@ -16,25 +16,25 @@ SYSTEM = "/run/scheduler-daemon/scheduler.sock"
 
 
 @pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _bare_environment(monkeypatch: pytest.MonkeyPatch, short_path: Path) -> None:
     monkeypatch.delenv("SCHEDULER_DAEMON_SOCKET", raising=False)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(short_path))
     # The places of whoever runs the tests, and of the machine, must not matter.
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
 
 
 @pytest.fixture
-def listener(tmp_path: Path) -> Iterator[socket.socket]:
+def listener(short_path: Path) -> Iterator[socket.socket]:
     """Somebody who listens in the last of the user's three places."""
-    yield from _listening(tmp_path / ".local/state/scheduler-daemon")
+    yield from _listening(short_path / ".local/state/scheduler-daemon")
 
 
 @pytest.fixture
-def runtime_listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+def runtime_listener(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """Somebody who listens in the first of them."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
-    yield from _listening(tmp_path / "runtime/scheduler-daemon")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_path / "runtime"))
+    yield from _listening(short_path / "runtime/scheduler-daemon")
 
 
 def _listening(folder: Path) -> Iterator[socket.socket]:
@@ -46,13 +46,13 @@ def _listening(folder: Path) -> Iterator[socket.socket]:
 
 
 def test_the_places_are_the_user_s_own_first_and_the_system_s_last(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, short_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/xdg")
     assert candidates() == [
         "/xdg/scheduler-daemon/scheduler.sock",
         "/run/user/4000000/scheduler-daemon/scheduler.sock",
-        f"{tmp_path}/.local/state/scheduler-daemon/scheduler.sock",
+        f"{short_path}/.local/state/scheduler-daemon/scheduler.sock",
         SYSTEM,
     ]
 
@@ -117,14 +117,13 @@ def test_a_path_that_can_be_no_socket_is_unreachable_too(path: str, reason: str)
         connect(path, 5.0)
 
 
-def test_a_regular_file_is_unreachable(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+def test_a_regular_file_is_unreachable(path: Path) -> None:
+    path.touch()
     with pytest.raises(DaemonUnreachable, match="nobody listens"):
-        connect(tmp_path / "file", 5.0)
+        connect(path, 5.0)
 
 
-def test_a_queue_that_stays_full_ends_the_wait(tmp_path: Path) -> None:
-    path = tmp_path / "s"
+def test_a_queue_that_stays_full_ends_the_wait(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(path))
         sock.listen(0)

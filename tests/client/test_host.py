@@ -18,11 +18,6 @@ from tests.client.scripted import DEADLINE, AsyncPeer, Listener, listening
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "s"
-
-
-@pytest.fixture
 async def daemon(path: Path) -> AsyncIterator[Listener]:
     async with listening(path) as listener:
         yield listener

@@ -20,11 +20,6 @@ from tests.client.scripted import Peer, scripted
 DAILY = {"time": "09:00", "time_zone": "Europe/Berlin"}
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "s"
-
-
 METHODS: list[tuple[Callable[[Client], object], str, dict[str, object]]] = [
     (lambda client: client.hello("me"), "hello", {"protocol": 1, "client": "me"}),
     (
