@@ -118,6 +118,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._outbox.resume()
         self._pump()
+        self._tell_room()
         self._close_when_answered()
 
     # --- what comes in
@@ -193,12 +194,20 @@ class Connection(asyncio.Protocol):
     def _may_start(self, method: Method) -> bool:
         if any(running.access != method.access for running in self._running.values()):
             return False
-        if not self._running and not self._outbox.unsent:
-            return True
-        # A look may be answered with a whole frame. A peer that reads, only slower than answers
-        # are made, must not be dropped for what they add up to.
-        promised = len(self._running) * self._max_frame if method.access == "read" else 0
-        return self._outbox.unsent + promised + self._max_frame <= self._max_buffer
+        return self._room() > (self._host.preparing if self._host else 0)
+
+    def _room(self) -> int:
+        """How many frames, whatever their length, may still be made for the peer.
+
+        One that reads, only slower than answers are made, must not be dropped for what they add
+        up to. What looks may be answered with a whole frame; answers of what writes are short.
+        """
+        looking = sum(method.access == "read" for method in self._running.values())
+        return (self._max_buffer - self._outbox.unsent) // self._max_frame - looking
+
+    def _tell_room(self) -> None:
+        if self._host is not None:
+            self._host.set_room(max(0, self._room()))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
@@ -206,6 +215,7 @@ class Connection(asyncio.Protocol):
             self._gone()
         else:
             self._pump()
+            self._tell_room()
             self._close_when_answered()
 
     async def _carry_out(self, request: messages.Request, method: Method) -> None:
@@ -273,6 +283,7 @@ class Connection(asyncio.Protocol):
             frame = encode(messages.error(None, too_long))
         if not self._transport.is_closing():
             self._outbox.put(frame)
+            self._tell_room()
 
     def end(self, refusal: SchedulerError | None = None) -> None:
         """Take nothing more, and close when everything asked was answered, the refusal last."""

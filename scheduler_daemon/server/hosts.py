@@ -73,10 +73,11 @@ class Peer(Protocol):
 class Slot:
     """One place among the messages that a host is given at once."""
 
-    __slots__ = ("silent",)
+    __slots__ = ("sent", "silent")
 
     def __init__(self, silent: bool) -> None:
         self.silent = silent
+        self.sent = False
 
 
 class Push:
@@ -131,6 +132,8 @@ class Host:
         self._freed = freed
         self._admitted_late = admitted_late
         self._slots: set[Slot] = set()
+        self._room = LATE_KEPT
+        self._held_back = False
         self._pushes: dict[str, Push] = {}
         self._late: OrderedDict[str, FollowUp] = OrderedDict()
 
@@ -153,12 +156,30 @@ class Host:
         attached = self.star or session in self.sessions
         return attached and session not in self.gone and not self.closed
 
+    @property
+    def preparing(self) -> int:
+        """How many messages have a slot and are not sent yet."""
+        return sum(not slot.sent for slot in self._slots)
+
+    def set_room(self, frames: int) -> None:
+        """So many more frames of any length may be made for it; 0 while it lags with reading."""
+        self._room = frames
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._held_back and self.preparing < self._room:
+            self._held_back = False
+            self._freed(self)
+
     def has_slot(self, silent: bool) -> bool:
         """Whether a message may go; `silent` where the Session's last attempt met silence.
 
         Silent ones take at most a quarter of the slots, and where the host named no number, a
         message that it leaves unanswered counts as silent after a moment.
         """
+        if self.preparing >= self._room:  # its connection would be dropped for not reading
+            self._held_back = True
+            return False
         held = sum(slot.silent for slot in self._slots)
         quarter = max(1, self.slots // 4)
         if silent and held >= quarter:
@@ -194,8 +215,10 @@ class Host:
             self._clock.call_later(self._timeout, lambda: self._time_out(push)),
             self._clock.call_later(STALL_SECONDS, lambda: self._stall(slot)),
         ]
+        slot.sent = True
         try:
             self.peer.send(messages.request(followup.followup_id, "session.followup", params))
+            self._go_on()
             await push.answer
         finally:
             push.settle(Closed())

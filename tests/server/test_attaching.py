@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
-from tests.support.inprocess import Json, Peer, Running, request
-
-LIMIT = 1 << 20
+from scheduler_daemon.settings import MIB
+from tests.support.inprocess import Json, Peer, Running, request, running
 
 
 async def overdue(on: Running, peer: Peer, *sessions: str) -> None:
@@ -73,6 +73,26 @@ async def test_a_followup_goes_out_and_its_admission_comes_in(on: Running, peer:
     peer.admit(followup)
     while not (await peer.call("reminder.history", id="r1"))["items"]:
         pass
+
+
+async def test_a_host_that_reads_slower_than_messages_are_made_gets_them_all(
+    folder: Path,
+) -> None:
+    """Six messages of nearly 1 MiB, where no more than 1 MiB is kept for a peer."""
+    async with running(folder, max_write_buffer_bytes=MIB) as on:
+        maker = await on.peer()
+        for session in "abcdef":
+            for _ in range(4):
+                await maker.create(session, "\N{GRINNING FACE}" * 32_000, every_seconds=300)
+        on.clock.advance(300)
+        host = await on.peer()
+        host.write(request(1, "host.attach", name="h", sessions="*"), request(2, "reminder.list"))
+        sessions: list[str] = []
+        while len(sessions) < 6:
+            frame = await host.read()
+            if "method" in frame:
+                sessions.append(frame["params"]["session_id"])
+        assert sorted(sessions) == list("abcdef")  # all are in flight: none is answered
 
 
 async def test_an_error_answer_means_not_admitted(on: Running, peer: Peer) -> None:
