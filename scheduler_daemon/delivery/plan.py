@@ -14,7 +14,9 @@ _SOME_INSTANT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 ENVELOPE_BYTES = 4096
 """Room in a frame for what is not an occurrence: the message around it and the framing."""
 
-_LATE_BYTES = 64
+LATE_BYTES = 64
+"""Room for the line that says how late an occurrence is, which is not known when it is measured."""
+
 _FIXED_BYTES = 2048
 _BYTES_PER_CHAR = 20
 """The most that one occurrence takes beside its words, and each character of those."""
@@ -72,7 +74,7 @@ def most_bytes(each: Occurrence) -> int:
 
 def exact_bytes(each: Occurrence) -> int:
     """What an occurrence takes in a frame, the comma before it and how late it is included."""
-    return _frame_bytes((each,)) - _frame_bytes(()) + _LATE_BYTES
+    return _frame_bytes((each,)) - _frame_bytes(()) + LATE_BYTES
 
 
 def _frame_bytes(occurrences: tuple[Occurrence, ...]) -> int:
