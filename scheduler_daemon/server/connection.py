@@ -194,7 +194,9 @@ class Connection(asyncio.Protocol):
     def _may_start(self, method: Method) -> bool:
         if any(running.access != method.access for running in self._running.values()):
             return False
-        return self._room() > (self._host.preparing if self._host else 0)
+        # The first one always goes when there is room: its end starts the next.
+        pushes = self._host.preparing if self._host and self._running else 0
+        return self._room() > pushes
 
     def _room(self) -> int:
         """How many frames, whatever their length, may still be made for the peer.
@@ -207,7 +209,8 @@ class Connection(asyncio.Protocol):
 
     def _tell_room(self) -> None:
         if self._host is not None:
-            self._host.set_room(max(0, self._room()))
+            for_a_request = 1 if self._max_buffer >= 2 * self._max_frame else 0
+            self._host.set_room(max(0, self._room() - for_a_request))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._running[task]

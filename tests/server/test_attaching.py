@@ -78,8 +78,8 @@ async def test_a_followup_goes_out_and_its_admission_comes_in(on: Running, peer:
 async def test_a_host_that_reads_slower_than_messages_are_made_gets_them_all(
     folder: Path,
 ) -> None:
-    """Six messages of nearly 1 MiB, where no more than 1 MiB is kept for a peer."""
-    async with running(folder, max_write_buffer_bytes=MIB) as on:
+    """Six messages of nearly 1 MiB and a page, where no more than 2 MiB are kept for a peer."""
+    async with running(folder, max_write_buffer_bytes=2 * MIB) as on:
         maker = await on.peer()
         for session in "abcdef":
             for _ in range(4):
@@ -93,6 +93,17 @@ async def test_a_host_that_reads_slower_than_messages_are_made_gets_them_all(
             if "method" in frame:
                 sessions.append(frame["params"]["session_id"])
         assert sorted(sessions) == list("abcdef")  # all are in flight: none is answered
+
+
+async def test_requests_go_on_while_messages_are_prepared(on: Running, peer: Peer) -> None:
+    """However many: what waits for room is started when there is some."""
+    sessions = [str(number) for number in range(40)]
+    await overdue(on, peer, *sessions)
+    host = await on.peer()
+    host.write(request(0, "host.attach", name="h", sessions="*", max_in_flight=100))
+    host.write(*(request(number, "reminder.list", limit=1) for number in range(1, 30)))
+    frames = [await host.read() for _ in range(70)]
+    assert sum("method" in frame for frame in frames) == 40
 
 
 async def test_an_error_answer_means_not_admitted(on: Running, peer: Peer) -> None:
