@@ -23,6 +23,9 @@ Json = dict[str, Any]
 _LONGEST_FOLDER = 80
 """In bytes: a Unix socket's path has at most 107 (unix(7))."""
 
+_TAIL = 50
+"""Lines of a log that are shown with a test that failed."""
+
 
 def short_folder() -> Path:
     """A new folder whose path leaves room for a socket's name, wherever $TMPDIR is."""
@@ -104,7 +107,11 @@ class DaemonProcess:
         self.socket = socket or folder / "s.sock"
         self.environ = environment(folder) | dict(environ or {})
         self.cwd = cwd or folder
-        self.settings = dict(settings or {})
+        self.flags = {
+            "state_directory": self.state,
+            "socket": self.socket,
+            **(settings or {}),
+        }
         self.wrapper: list[str] = []
         self.logs: list[Lines] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,8 +128,7 @@ class DaemonProcess:
 
     def command(self) -> list[str]:
         """The command line, not through a shell."""
-        flags = {"state_directory": self.state, "socket": self.socket, **self.settings}
-        words = [f"--{key.replace('_', '-')}={value}" for key, value in flags.items()]
+        words = [f"--{key.replace('_', '-')}={value}" for key, value in self.flags.items()]
         return [*self.wrapper, sys.executable, "-P", "-m", "scheduler_daemon", "run", *words]
 
     def begin(self) -> None:
@@ -214,7 +220,8 @@ class DaemonProcess:
         return subprocess.run(
             [sys.executable, "-P", "-m", "scheduler_daemon.cli", *words],
             cwd=self.cwd,
-            env=self.environ | {"SCHEDULER_DAEMON_SOCKET": str(self.socket)},
+            env=self.environ
+            | ({"SCHEDULER_DAEMON_SOCKET": str(self.socket)} if self.flags else {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -223,13 +230,13 @@ class DaemonProcess:
         )
 
     def close(self) -> None:
-        """Kill what runs, close every connection, and print the log for whom it may concern."""
+        """Kill what runs, close every connection, and print the end of the log for who reads it."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
         for peer in self._peers:
             peer.close()
         for number, log in enumerate(self.logs, 1):
-            print(f"--- log of run {number} of {self.folder}", *log.lines, sep="\n")
+            print(f"--- log of run {number} of {self.folder}", *log.lines[-_TAIL:], sep="\n")
 
 
 def _entry(line: str) -> Json:
