@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import sqlite3
@@ -163,15 +164,24 @@ class Database(aiosqlite.Connection):
     is one hop whatever it holds.
     """
 
+    async def open(self) -> None:
+        """Start the thread and open the file there; raises what opening it raises."""
+        try:
+            await self
+        except BaseException:
+            # The thread is told to end, but speaks to this loop once more before it does.
+            await asyncio.to_thread(self._thread.join)
+            raise
+
     async def run(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Call `act` with the connection on its thread. When cancelled, it may still be run."""
         return await self._execute(act, self._conn)  # type: ignore[no-any-return,no-untyped-call]
 
 
 async def open_database(path: Path, *, read_only: bool) -> Database:
-    """Open a connection on its own thread; `close` ends the thread."""
+    """Open a connection on its own thread; `close` ends the thread. DatabaseRefused."""
     database = Database(lambda: connect(path, read_only=read_only), iter_chunk_size=64)
-    await database
+    await database.open()
     return database
 
 

@@ -114,8 +114,7 @@ def _apply(conn: sqlite3.Connection, migration: Migration, now: str) -> None:
         conn.execute(f"PRAGMA user_version = {migration.number}")
         conn.execute("COMMIT")
     except sqlite3.Error:
-        if conn.in_transaction:
-            conn.execute("ROLLBACK")
+        conn.rollback()
         raise
 
 

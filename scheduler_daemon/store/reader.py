@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from scheduler_daemon.model import Dispatch, Instant, Reminder
@@ -17,7 +18,7 @@ from scheduler_daemon.store.rows import (
     BadRow,
     Row,
     decode_dispatch,
-    decode_reminder,
+    read_reminder,
 )
 
 T = TypeVar("T")
@@ -36,12 +37,12 @@ START: Place = ("", 0)
 _SCHEDULED_AT = REMINDER_COLUMNS.index("scheduled_at")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Reminders read, and the rows among them that do not decode."""
 
-    reminders: list[Reminder] = field(default_factory=list)
-    bad: list[BadRow] = field(default_factory=list)
+    reminders: list[Reminder]
+    bad: list[BadRow]
 
 
 @dataclass(slots=True)
@@ -75,8 +76,7 @@ class Reader:
             try:
                 return question(conn)
             finally:
-                if conn.in_transaction:  # after an error of the file it is not
-                    conn.execute("ROLLBACK")
+                conn.rollback()  # after an error of the file there is nothing to end
 
         return await self._database.run(in_snapshot)
 
@@ -90,10 +90,10 @@ class Reader:
             row = conn.execute(QUERIES["reminder_by_number"], values).fetchone()
             if row is None:
                 return None
-            try:
-                return decode_reminder(row), last_dispatch(conn, number)
-            except BadRow as bad:
-                return bad
+            reminder = read_reminder(row)
+            if isinstance(reminder, BadRow):
+                return reminder
+            return reminder, last_dispatch(conn, number)
 
         return await self._look(question)
 
@@ -121,7 +121,8 @@ class Reader:
                 for each_status in statuses
             ]
             # Each part is in order already, and no more of it is read than the page takes.
-            return _page(conn, heapq.merge(*parts, key=_place_of_row if by_target else None), limit)
+            with closing(heapq.merge(*parts, key=_place_of_row if by_target else None)) as rows:
+                return _page(conn, rows, limit)
 
         return await self._look(question)
 
@@ -256,10 +257,9 @@ def _page(conn: sqlite3.Connection, rows: Iterable[Row], limit: int) -> Page:
         if count == limit or chars > PAGE_CHARS:
             page.more = True
             break
-        try:
-            reminder = decode_reminder(row)
-        except BadRow as bad:
-            page.bad.append(bad)
+        reminder = read_reminder(row)
+        if isinstance(reminder, BadRow):
+            page.bad.append(reminder)
             continue
         page.items.append((reminder, last_dispatch(conn, reminder.number)))
         chars += len(reminder.prompt)
@@ -267,13 +267,11 @@ def _page(conn: sqlite3.Connection, rows: Iterable[Row], limit: int) -> Page:
 
 
 def _decode(rows: Iterable[Row]) -> Rows:
-    result = Rows()
-    for row in rows:
-        try:
-            result.reminders.append(decode_reminder(row))
-        except BadRow as bad:
-            result.bad.append(bad)
-    return result
+    read = [read_reminder(row) for row in rows]
+    return Rows(
+        [each for each in read if isinstance(each, Reminder)],
+        [each for each in read if isinstance(each, BadRow)],
+    )
 
 
 def _place_of_row(row: Row) -> Place:

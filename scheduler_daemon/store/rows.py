@@ -124,6 +124,17 @@ def decode_reminder(row: Row) -> Reminder:
     return Reminder(rule=rule, **values)
 
 
+def read_reminder(row: Row) -> Reminder | BadRow:
+    """The reminder of a row, or what is wrong with it.
+
+    The latter without its traceback, which would keep the cursor that the row came from.
+    """
+    try:
+        return decode_reminder(row)
+    except BadRow as bad:
+        return bad.with_traceback(None)
+
+
 def _rule(column: dict[str, Any], target: Instant) -> Rule:
     match column["kind"]:
         case "after":

@@ -11,7 +11,7 @@ from scheduler_daemon.model import Instant, Reminder
 from scheduler_daemon.rules import first, instant_text, zone_of
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.reader import Key, meta_value
-from scheduler_daemon.store.rows import BadRow, Row, decode_reminder
+from scheduler_daemon.store.rows import BadRow, Row, read_reminder
 from scheduler_daemon.store.store import retarget
 
 SLICE = 200
@@ -104,10 +104,6 @@ def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
 
 
 def _decoded(rows: list[Row], result: Slice) -> list[Reminder]:
-    reminders = []
-    for row in rows:
-        try:
-            reminders.append(decode_reminder(row))
-        except BadRow as bad:
-            result.bad.append(bad)
-    return reminders
+    read = [read_reminder(row) for row in rows]
+    result.bad += [each for each in read if isinstance(each, BadRow)]
+    return [each for each in read if isinstance(each, Reminder)]

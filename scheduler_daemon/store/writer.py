@@ -140,8 +140,7 @@ class Writer:
         None when SQLite gave up the whole transaction under one of them: nothing was stored.
         """
         try:
-            if conn.in_transaction:  # a defect left it open; what it held was not acknowledged
-                conn.execute("ROLLBACK")
+            conn.rollback()  # what a defect left open was not acknowledged
             conn.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             if is_locked(error):
@@ -225,8 +224,7 @@ def _undo(conn: sqlite3.Connection, *commands: str) -> bool:
         for command in commands:
             conn.execute(command)
     except sqlite3.Error:
-        if conn.in_transaction:
-            conn.execute("ROLLBACK")
+        conn.rollback()
         return False
     return True
 
