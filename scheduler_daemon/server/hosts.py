@@ -132,8 +132,7 @@ class Host:
         self._freed = freed
         self._admitted_late = admitted_late
         self._slots: set[Slot] = set()
-        self._room = LATE_KEPT
-        self._held_back = False
+        self._room, self._held_back = LATE_KEPT, False
         self._pushes: dict[str, Push] = {}
         self._late: OrderedDict[str, FollowUp] = OrderedDict()
 
