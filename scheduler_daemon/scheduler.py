@@ -208,8 +208,7 @@ class Scheduler:
             await self._scan(owner)
         now = self._clock.now()
         for key in self._targets.take_due(now):
-            if key in self._states:
-                self._offer(self._states[key])
+            self._offer(self._state(key))
         await self._unclaimed.look(now)
         self.last_scan_at = now
         wakes = [self._targets.first(), *map(self._scan_at, self._scans)]
@@ -242,8 +241,8 @@ class Scheduler:
         due = target is not None and target <= self._clock.now()
         if state is not None or due or self.hosts.named(key):
             self._know(state or self._state(key), target)
-        elif target is not None:
-            self._expect(key, target)
+        else:
+            self._tell_scan(key, target)
 
     def _know(self, state: SessionState, target: Instant | None) -> None:
         """Offer what is due, wait for what is not, forget a Session without anything."""
@@ -254,24 +253,24 @@ class Scheduler:
         self._targets.note(state.key, target if waited_for else None)
         if due:
             self._offer(state)
-        elif target is not None and not waited_for:
-            self._expect(state.key, target)
+        else:
+            self._tell_scan(state.key, target)
         self._forget_if_idle(state)
 
-    def _expect(self, key: Key, target: Instant) -> None:
+    def _tell_scan(self, key: Key, target: Instant | None) -> None:
         if key[0] in self._scans:
-            self._scans[key[0]].expect(target)
+            self._scans[key[0]].learn(target)
 
     async def _scan(self, owner: int) -> None:
         """Offer some of an owner's due Sessions while its `*` hosts have slots for them."""
         at, now = self._scan_at(owner), self._clock.now()
-        if at is None or at > now:
+        if at is None or (at > now and self._scans[owner].sure):
             return
-        scan = self._scans[owner]
-        scan.next_at = None  # what is expected while the file is read is kept
-        found = await self._store.reader.sessions_due(owner, now, scan.place, SCAN)
+        scan, reader = self._scans[owner], self._store.reader
+        scan.next_at, scan.sure = None, True  # what is learnt while the file is read is kept
+        found = await reader.sessions_due(owner, now, scan.place, SCAN) if at <= now else []
         more = len(found) == SCAN
-        after = now if more else await self._store.reader.next_target(owner, now)
+        after = now if more else await reader.next_target(owner, now)
         if self._scans.get(owner) is not scan:
             return  # a host came or went meanwhile
         for place in found:
@@ -338,8 +337,7 @@ class Scheduler:
             while waiting and host.has_slot(silent):
                 key = next(iter(waiting))
                 del waiting[key]
-                if key in self._states:
-                    self._offer(self._states[key])
+                self._offer(self._state(key))
         if host.uid in self._scans:
             self._woken.set()
 

@@ -56,18 +56,26 @@ class Scan:
     """How far an owner's due Sessions were read for its `*` hosts, in the order of targets.
 
     A Session up to `place` is known (in flight, waiting for a slot, pausing) or cannot be sent,
-    so that what is parked is passed over once, not at every wake. `next_at` is a lower bound of
-    the first target after it, None where there is none.
+    so that what is parked is passed over once, not at every wake. `next_at` is the first target
+    after it, None where there is none; unless it is `sure` that one may have moved.
     """
 
-    __slots__ = ("next_at", "place")
+    __slots__ = ("next_at", "place", "sure")
 
     def __init__(self, now: Instant) -> None:
         self.place = _FIRST
         self.next_at: Instant | None = now
+        self.sure = True
+
+    def learn(self, target: Instant | None) -> None:
+        """A Session of the owner has this target now, None for none: it may have been the first."""
+        if target is None or (self.next_at is not None and target > self.next_at):
+            self.sure = False
+        if target is not None:
+            self.expect(target)
 
     def expect(self, target: Instant) -> None:
-        """A Session that is not known has this target now: the scan has to come by there."""
+        """There is something at this target: the scan has to come by there."""
         if self.next_at is None or target < self.next_at:
             self.next_at = target
         # Targets behind the place exist when the clock went back by less than is noticed.

@@ -255,11 +255,14 @@ async def test_a_record_about_to_be_sent_before_its_slice_is_computed_first(
     await world.stop()
 
 
+@pytest.mark.parametrize("upkeep", [True, False])
 async def test_a_target_that_lay_behind_the_start_is_kept_as_it_was_committed(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upkeep: bool
 ) -> None:
     await make_old(tmp_path, "s", target="2026-01-01T12:10:00.000Z")
     world = await open_world(tmp_path, ManualClock(START + dt.timedelta(minutes=20)))
+    if not upkeep:
+        monkeypatch.setattr(world.scheduler._upkeep, "start", lambda: None)
     await world.start(zone_mark=0)
     agent = await world.agent("s", says=ADMIT)
     assert agent.pushed[0]["occurrences"][0]["occurrence_at"] == "2026-01-01T12:10:00.000Z"
@@ -299,6 +302,21 @@ async def test_upkeep_that_fails_begins_again(
     await world.advance(3600)
     assert len(agent.pushed) == 1
     await world.stop()
+
+
+async def test_upkeep_goes_on_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler_daemon.store.upkeep.SLICE", 2)
+    await make_old(tmp_path, *"abcde")
+    async with running_world(tmp_path, zone_mark=0) as world:
+        assert [each["scheduled_at"] for each in (await world.page())["items"]] == [NEW] * 5
+
+
+async def test_a_step_back_while_upkeep_runs_lets_it_run_again(world: World) -> None:
+    await world.jump(1e8)
+    await world.create(daily={"time": "13:00", "time_zone": "UTC"})
+    world.scheduler._upkeep.start()
+    await world.jump(-1e8)
+    assert (await world.page())["items"][0]["scheduled_at"] == "2026-01-01T13:00:00.000Z"
 
 
 async def test_upkeep_sets_rows_aside_that_do_not_decode(tmp_path: Path) -> None:

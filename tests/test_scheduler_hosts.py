@@ -92,6 +92,35 @@ async def test_what_waits_for_a_slot_goes_elsewhere_when_its_host_leaves(world: 
     assert star.sessions == ["b"]
 
 
+async def test_what_waits_for_a_slot_keeps_waiting_when_its_host_leaves_another_session(
+    world: World,
+) -> None:
+    agent = await world.agent("a", "b", "c", max_in_flight=1)
+    await due(world, "a", "b")
+    agent.detach("c")
+    await world.settled()
+    agent.answer(ADMIT)
+    await world.settled()
+    assert agent.sessions == ["a", "b"]
+
+
+async def test_a_session_whose_pause_ends_while_there_is_no_slot_waits_for_one(
+    world: World,
+) -> None:
+    agent = await world.agent("*", max_in_flight=1)
+    await due(world, "a")
+    agent.answer(BUSY)
+    await world.settled()
+    await world.create("b", at="2026-01-01T12:00:01.500Z")
+    await world.advance(0.5)
+    assert agent.sessions == ["a", "b"]
+    await world.advance(5)
+    assert agent.sessions == ["a", "b"]
+    agent.answer(ADMIT)
+    await world.settled()
+    assert agent.sessions == ["a", "b", "a"]
+
+
 async def test_a_named_session_falls_back_to_a_host_for_all_and_is_forgotten_there(
     world: World,
 ) -> None:

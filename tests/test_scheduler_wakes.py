@@ -35,6 +35,10 @@ async def test_the_next_wake_is_right_after_each_change(world: World, sessions: 
     await world.create(every_seconds=300)
     await world.advance(300)
     assert wake(world) == 800
+    await world.delete("r3")
+    assert wake(world) is None
+    await world.create(every_seconds=300)
+    assert wake(world) == 800
     agent.close()
     await world.settled()
     assert wake(world) is None

@@ -94,6 +94,23 @@ async def test_an_admin_may_read_for_everybody(world: World) -> None:
     assert (await world.history(ADMIN, id="r2", owner_uid="*")) == {"items": []}
 
 
+async def test_an_admin_may_read_the_receipts_of_everybodys_sessions_of_a_name(
+    world: World,
+) -> None:
+    for uid in (1000, 2000):
+        await world.agent("s", uid=uid, says=ADMIT)
+    for uid in (1000, 2000, 1000, 2000, 1000):
+        await world.create("s", str(uid), after_seconds=1, caller=Caller(uid, False))
+        await world.advance(1)
+    prompts: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await world.history(ADMIN, session_id="s", owner_uid="*", limit=2, cursor=cursor)
+        prompts += [item["prompt"] for item in page["items"]]
+        cursor = page.get("next_cursor")
+    assert prompts == ["1000", "2000", "1000", "2000", "1000"]
+
+
 async def test_reading_for_everybody_is_for_admins(world: World) -> None:
     for method, model, asked in METHODS[1:3] + METHODS[5:]:
         if method != "update":

@@ -92,6 +92,21 @@ def test_a_scan_that_passed_everything_due_waits_for_what_it_expects() -> None:
     assert scan.place < ("2026-01-01T12:00:00.001Z", "")
 
 
+def test_a_scan_is_not_sure_of_its_next_target_when_it_may_have_been_the_one_that_moved() -> None:
+    for target, sure, next_at in (
+        (None, False, at(10)),
+        (at(11), False, at(10)),
+        (at(10), True, at(10)),
+        (at(9), True, at(9)),
+    ):
+        scan = Scan(at(10))
+        scan.learn(target)
+        assert (scan.sure, scan.next_at) == (sure, next_at)
+    scan.next_at = None
+    scan.learn(at(7))
+    assert scan.next_at == at(7)
+
+
 def test_a_scan_goes_back_for_a_target_behind_its_place() -> None:
     """The clock went back by less than is noticed, and something is due in that moment."""
     scan = Scan(START)

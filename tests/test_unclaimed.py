@@ -120,6 +120,19 @@ async def test_a_session_that_every_host_called_gone_is_unclaimed(
     assert lines.take() == ["renamed"]
 
 
+async def test_only_so_many_sessions_with_a_host_are_remembered(
+    world: World, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.unclaimed.AT_ONCE", 2)
+    agent = await world.agent("a", "b", "c", says=BUSY)
+    await overdue(world, "a", "b", "c")
+    await look(world)
+    agent.close()
+    await look(world)
+    await look(world)
+    assert lines.take() == ["a", "b"]
+
+
 async def test_many_are_named_in_part_and_counted(world: World, lines: Lines) -> None:
     await overdue(world, *[f"s{number:02}" for number in range(LINES + 5)])
     assert lines.take() == [*[f"s{number:02}" for number in range(LINES)], 5]

@@ -129,10 +129,12 @@ class Reader:
     async def history(
         self, owner: int | None, number: int | None, session: str | None, before: int, limit: int
     ) -> tuple[list[Dispatch], bool]:
-        """Dispatches older than `before`, newest first, and whether there are more."""
+        """Dispatches older than `before`, newest first, and whether there are more.
+
+        Of a reminder, or else of a Session; owner None is everybody.
+        """
         name = "history_of_session" if number is None else "history_of_reminder"
         values = {
-            "owner": owner,
             "number": number,
             "session": session,
             "before": before,
@@ -140,14 +142,11 @@ class Reader:
         }
 
         def question(conn: sqlite3.Connection) -> tuple[list[Dispatch], bool]:
-            found: list[Dispatch] = []
-            chars = 0
-            for row in conn.execute(QUERIES[name], values):
-                if len(found) == limit or chars > PAGE_CHARS:
-                    return found, True
-                found.append(decode_dispatch(row))
-                chars += len(found[-1].prompt)
-            return found, False
+            everybody = owner is None and number is None
+            owners = _column(conn, "all_owners") if everybody else [owner]
+            parts = [conn.execute(QUERIES[name], values | {"owner": each}) for each in owners]
+            with closing(heapq.merge(*parts, reverse=True)) as rows:
+                return _dispatches(rows, limit)
 
         return await self._look(question)
 
@@ -264,6 +263,17 @@ def _page(conn: sqlite3.Connection, rows: Iterable[Row], limit: int) -> Page:
         page.items.append((reminder, last_dispatch(conn, reminder.number)))
         chars += len(reminder.prompt)
     return page
+
+
+def _dispatches(rows: Iterable[Row], limit: int) -> tuple[list[Dispatch], bool]:
+    found: list[Dispatch] = []
+    chars = 0
+    for row in rows:
+        if len(found) == limit or chars > PAGE_CHARS:
+            return found, True
+        found.append(decode_dispatch(row))
+        chars += len(found[-1].prompt)
+    return found, False
 
 
 def _decode(rows: Iterable[Row]) -> Rows:

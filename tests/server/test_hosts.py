@@ -325,6 +325,25 @@ async def test_an_answer_in_time_lends_nothing(floor: Floor) -> None:
     assert floor.freed == []
 
 
+async def test_a_connection_without_room_for_frames_is_given_nothing_until_it_has_some(
+    floor: Floor,
+) -> None:
+    host = floor.host("*")
+    host.set_room(2)
+    assert floor.freed == []
+    slots = [host.take_slot(False) for _ in range(2)]
+    assert (host.preparing, host.has_slot(False)) == (2, False)
+    host.set_room(2)
+    assert floor.freed == []
+    host.set_room(3)
+    host.set_room(4)
+    assert floor.freed == [host]
+    host.set_room(0)
+    for slot in slots:
+        host.free_slot(slot)
+    assert not host.has_slot(True)
+
+
 # --- what answers mean
 
 NOT_OF_THE_PROTOCOL = Refused('the host must answer {"status": "admitted"}, "busy" or "gone"')
