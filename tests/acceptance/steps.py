@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from tests.support.peer import Peer, Refused
+from tests.support.peer import Followup, Peer, Refused
 from tests.support.process import DaemonProcess
 
 Json = dict[str, Any]
@@ -21,9 +21,10 @@ _SHIFTED = "strftime('%Y-%m-%dT%H:%M:%fZ', {}, ?1)"
 
 
 def let_pass(daemon: DaemonProcess, interval: str, where: str = "true") -> None:
-    """Move reminders back in time as SQLite says it ('-1 days'); the daemon must not run.
+    """Move reminders back in time as SQLite says it ('-1 days').
 
-    The interval must be a multiple of the distance of their occurrences.
+    The interval must be a multiple of the distance of their occurrences. The daemon does not run,
+    or no host is attached to their Sessions yet: it keeps nothing of such in memory.
     """
     columns = ("scheduled_at", "after_at", "computed_at")
     moves = ", ".join(f"{name} = {_SHIFTED.format(name)}" for name in columns)
@@ -50,9 +51,32 @@ def receipts(daemon: DaemonProcess, session: str) -> list[str]:
     return [each for (each,) in found]
 
 
-def overdue(daemon: DaemonProcess) -> list[str]:
+def overdue(daemon: DaemonProcess, session: str = "%") -> list[str]:
     """What the view of that name shows: reminders that should have been sent by now."""
-    return [each for (each,) in daemon.sql("SELECT id FROM overdue")]
+    found = daemon.sql("SELECT id FROM overdue WHERE session_id LIKE ?", session)
+    return [each for (each,) in found]
+
+
+def make_due(daemon: DaemonProcess, session: str, kind: str, **words: str) -> str:
+    """A reminder that is due now or in a moment: a `one-shot`, or recurring, a `batch`; its id."""
+    words = {"prompt": "words"} | words
+    peer = daemon.peer()
+    if kind == "one-shot":
+        return make_soon(peer, session, **words)
+    made: str = peer.create(session, every_seconds=3600, **words)["id"]
+    let_pass(daemon, "-1 hours", f"id = '{made}'")
+    return made
+
+
+def wait_for_receipt(daemon: DaemonProcess, followup: Followup) -> None:
+    """Until the daemon says that the follow-up's receipts are in the file."""
+    daemon.logged("followup_admitted", followup_id=followup.params["followup_id"])
+
+
+def wait_for_refusal(daemon: DaemonProcess, followup: Followup, outcome: str) -> None:
+    """Until the daemon says that the follow-up came to nothing, and how."""
+    named = {"followup_id": followup.params["followup_id"]}
+    daemon.logged("followup_not_admitted", outcome=outcome, **named)
 
 
 def ago(hours: int) -> dt.datetime:
