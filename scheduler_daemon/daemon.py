@@ -93,7 +93,7 @@ def _failed(error: Exception) -> int:
         case DatabaseRefused() | SocketRefused() | SchedulerError():
             reason = str(error)
         case OSError():
-            reason = f"{error.filename or 'a file'}: {error.strerror}"
+            reason = f"{error.filename or 'the system'}: {error.strerror or error}"
         case sqlite3.Error():
             reason = f"the database cannot be used: {error}"
         case _:

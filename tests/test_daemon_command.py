@@ -104,7 +104,8 @@ class TestCommand:
             (PersistenceFailed("held for too long"), "held for too long"),
             (sqlite3.DatabaseError("malformed"), "the database cannot be used: malformed"),
             (PermissionError(13, "Permission denied", "/a/b"), "/a/b: Permission denied"),
-            (OSError(24, "Too many open files"), "a file: Too many open files"),
+            (OSError(24, "Too many open files"), "the system: Too many open files"),
+            (OSError("no number"), "the system: no number"),
             (DatabaseRefused("two\nlines"), "two\\nlines"),
         ],
     )
