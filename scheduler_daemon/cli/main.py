@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, cast
 
 from scheduler_daemon import __version__
 from scheduler_daemon.cli import exits, output
@@ -19,6 +18,24 @@ from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.client.finding import DaemonUnreachable
 from scheduler_daemon.errors import SchedulerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Verb(Protocol):
+        """What a module of verbs/ has."""
+
+        USAGE: str
+        ABOUT: str
+        EXAMPLES: str
+
+        def options(self, parser: Parser) -> None:
+            """Add what the verb takes."""
+
+        def run(self, args: argparse.Namespace) -> int:
+            """Do it; return the exit status."""
+
 
 VERBS = {
     "create": "make a reminder for a Session",
@@ -51,20 +68,6 @@ Exit status: 0 done, 1 failed, 2 misused, 3 daemon not reachable, 4 no such remi
 """
 
 _WITH_VALUE = ("--socket", "--owner")
-
-
-class Verb(Protocol):
-    """What a module of verbs/ has."""
-
-    USAGE: str
-    ABOUT: str
-    EXAMPLES: str
-
-    def options(self, parser: Parser) -> None:
-        """Add what the verb takes."""
-
-    def run(self, args: argparse.Namespace) -> int:
-        """Do it; return the exit status."""
 
 
 def run() -> int:
@@ -153,7 +156,7 @@ def _call(verb: str, words: Sequence[str]) -> int:
 
 def load(verb: str) -> tuple[Verb, Parser]:
     """The module of a verb, and a parser of what it takes."""
-    module = cast("Verb", import_module(f"scheduler_daemon.cli.verbs.{verb}"))
+    module: Any = import_module(f"scheduler_daemon.cli.verbs.{verb}")
     parser = Parser(verb, module.USAGE, module.ABOUT, module.EXAMPLES)
     module.options(parser)
     return module, parser

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
 from scheduler_daemon.cli import machine_zone, output
 from scheduler_daemon.cli.exits import MisuseError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

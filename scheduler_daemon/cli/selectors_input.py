@@ -7,11 +7,11 @@ rules/ to say, in the daemon.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from scheduler_daemon.cli.durations import seconds_of
 from scheduler_daemon.cli.exits import MisuseError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

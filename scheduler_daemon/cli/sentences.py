@@ -6,11 +6,11 @@ Everything that came from outside is made safe here; what comes out may be print
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
 
 from scheduler_daemon.cli import times
 from scheduler_daemon.cli.output import safe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # the classes cost milliseconds to build, and only a type checker reads them
     from scheduler_daemon.wire.shapes import DispatchSummary, Reminder, WaitingFor
 

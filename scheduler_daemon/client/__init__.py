@@ -10,11 +10,10 @@ The asyncio half is imported when it is first asked for, so that a command line 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scheduler_daemon.client.finding import ConnectionLost, DaemonUnreachable, NoAnswer
 from scheduler_daemon.client.sync import Client
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from scheduler_daemon.client.aio import AsyncClient
     from scheduler_daemon.client.host import Admitted, AgentHost, Busy, Gone

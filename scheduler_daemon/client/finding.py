@@ -7,7 +7,10 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
-from typing import TypeAlias
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 SocketPath: TypeAlias = "str | os.PathLike[str]"
 

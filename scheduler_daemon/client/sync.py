@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
 
 from scheduler_daemon.client.connection import Connection
 from scheduler_daemon.client.finding import DaemonUnreachable, SocketPath, connect
 from scheduler_daemon.client.params import FULL, TIMEOUT, check_timeout, given
 from scheduler_daemon.wire.messages import PROTOCOL, Error, error_from
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType, TracebackType
-    from typing import Literal, Self
+    from typing import Any, Literal, Self
 
     from scheduler_daemon.wire import calls, shapes
 
@@ -75,7 +75,8 @@ class Client:
 
     def hello(self, client: str | None = None) -> calls.Hello:
         """Who answers and what this user may call. `client` is a name for the daemon's log."""
-        return cast("calls.Hello", self.call("hello", given(protocol=PROTOCOL, client=client)))
+        hello: calls.Hello = self.call("hello", given(protocol=PROTOCOL, client=client))
+        return hello
 
     def create(
         self,
@@ -113,7 +114,8 @@ class Client:
             idempotency_key=idempotency_key,
             owner_uid=owner_uid,
         )
-        return cast("calls.Created", self.call("reminder.create", members))
+        created: calls.Created = self.call("reminder.create", members)
+        return created
 
     def get(
         self,
@@ -124,7 +126,8 @@ class Client:
     ) -> calls.Got:
         """One reminder; a `session_id` must be its own. Raises ReminderNotFound."""
         members = given(id=reminder_id, session_id=session_id, owner_uid=owner_uid)
-        return cast("calls.Got", self.call("reminder.get", members))
+        got: calls.Got = self.call("reminder.get", members)
+        return got
 
     def list(
         self,
@@ -149,7 +152,8 @@ class Client:
             cursor=cursor,
             owner_uid=owner_uid,
         )
-        return cast("shapes.Page[shapes.Reminder]", self.call("reminder.list", members))
+        page: shapes.Page[shapes.Reminder] = self.call("reminder.list", members)
+        return page
 
     def reminders(
         self,
@@ -208,14 +212,16 @@ class Client:
         )
         if title is not ...:
             members["title"] = title
-        return cast("calls.Updated", self.call("reminder.update", members))
+        updated: calls.Updated = self.call("reminder.update", members)
+        return updated
 
     def delete(
         self, reminder_id: str, *, session_id: str | None = None, owner_uid: int | None = None
     ) -> calls.Deleted:
         """Delete a reminder; `deleted` is false when there was none."""
         members = given(id=reminder_id, session_id=session_id, owner_uid=owner_uid)
-        return cast("calls.Deleted", self.call("reminder.delete", members))
+        deleted: calls.Deleted = self.call("reminder.delete", members)
+        return deleted
 
     def preview(
         self,
@@ -238,7 +244,8 @@ class Client:
             weekly=weekly,
             cron=cron,
         )
-        return cast("calls.Preview", self.call("reminder.preview", members))
+        preview: calls.Preview = self.call("reminder.preview", members)
+        return preview
 
     def history(
         self,
@@ -260,7 +267,8 @@ class Client:
             cursor=cursor,
             owner_uid=owner_uid,
         )
-        return cast("shapes.Page[shapes.Dispatch]", self.call("reminder.history", members))
+        page: shapes.Page[shapes.Dispatch] = self.call("reminder.history", members)
+        return page
 
     def dispatches(
         self,
@@ -282,4 +290,5 @@ class Client:
 
     def status(self) -> shapes.Status:
         """How the daemon is: versions, counts of this user's reminders, what is being retried."""
-        return cast("shapes.Status", self.call("daemon.status"))
+        status: shapes.Status = self.call("daemon.status")
+        return status

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NoReturn
 
 from scheduler_daemon.errors import InvalidRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 MAX_FRAME_BYTES = 1 << 20
 """The longest frame that every peer accepts, in bytes, its newline not counted."""

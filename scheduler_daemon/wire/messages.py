@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from scheduler_daemon.errors import ERRORS, InternalError, SchedulerError
 from scheduler_daemon.wire.frames import (
@@ -17,6 +16,10 @@ from scheduler_daemon.wire.frames import (
     WireError,
     decode,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 PROTOCOL = 1
 """The version of the protocol. Within it things are only added."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, sentences
@@ -20,6 +19,7 @@ from scheduler_daemon.cli.parser import (
 )
 from scheduler_daemon.cli.words import prompt_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.calls import Created
 

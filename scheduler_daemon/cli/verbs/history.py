@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.parser import Parser, add_owner, clock_name, owner_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Dispatch
 

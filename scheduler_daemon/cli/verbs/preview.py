@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-from typing import TYPE_CHECKING
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import exits, output, selectors_input, times
@@ -22,6 +21,7 @@ from scheduler_daemon.rules import (
     zone_of,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.calls import Preview, PreviewItem
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-from typing import TYPE_CHECKING
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
 from scheduler_daemon.cli.parser import Parser, clock_name
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import HostStatus, RetryStatus, Status
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, sentences, times
@@ -20,6 +19,10 @@ from scheduler_daemon.cli.parser import (
     typed_clock,
 )
 from scheduler_daemon.cli.words import prompt_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 USAGE = "ID [WHEN] [options]"
 ABOUT = """\
