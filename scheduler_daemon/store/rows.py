@@ -78,7 +78,7 @@ class BadRow(Exception):
 
 
 def rule_columns(rule: Rule, target: Instant) -> dict[str, Any]:
-    """What the rule columns hold for `rule`; the target is a column of its own."""
+    """What the rule columns and the target hold for `rule`; an At has no more than its target."""
     columns: dict[str, Any] = dict.fromkeys(RULE_COLUMNS)
     columns |= {"kind": rule.kind, "scheduled_at": instant_text(target)}
     match rule:
@@ -93,8 +93,6 @@ def rule_columns(rule: Rule, target: Instant) -> dict[str, Any]:
             columns |= {"local_time": time_text(time), "weekdays": days, "time_zone": zone}
         case Cron(expression, zone):
             columns |= {"cron_expression": expression, "time_zone": zone}
-        case At():
-            pass  # only the target
     return columns
 
 
