@@ -35,6 +35,12 @@ class DatabaseRefused(Exception):
     """The file or its folder cannot be used; the message is one plain line for a person."""
 
 
+def is_of_the_file(error: Exception) -> bool:
+    """Whether the file or its disk is at fault; a constraint or a defect is neither."""
+    # DatabaseError itself stands for a damaged file, its other subclasses for what was asked.
+    return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
 class Lock:
     """Holds a database for one process, by `flock(2)` on a file beside it.
 

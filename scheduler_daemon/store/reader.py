@@ -9,9 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text, parse_instant_text
-from scheduler_daemon.store.database import Database
+from scheduler_daemon.store.database import Database, is_of_the_file
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import (
     REMINDER_COLUMNS,
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 PAGE_CHARS = 512 * 1024
 """Words on one page, about: what is read beyond it would not fit the answer's frame."""
+
+UNREAD = "the database could not be read; try again later"
 
 Key = tuple[int, str]
 """A Session: its owner's uid and its name."""
@@ -65,10 +68,15 @@ class Counts:
 
 
 class Reader:
-    """Questions to the file. Each method is one snapshot."""
+    """Questions to the file. Each method is one snapshot.
 
-    def __init__(self, database: Database) -> None:
+    All raise persistence_failed where the file cannot be read; `failed` then hears of it in words
+    for the log, on this loop's thread.
+    """
+
+    def __init__(self, database: Database, failed: Callable[[str], None]) -> None:
         self._database = database
+        self._failed = failed
 
     async def _look(self, question: Callable[[sqlite3.Connection], T]) -> T:
         def in_snapshot(conn: sqlite3.Connection) -> T:
@@ -78,7 +86,13 @@ class Reader:
             finally:
                 conn.rollback()  # after an error of the file there is nothing to end
 
-        return await self._database.run(in_snapshot)
+        try:
+            return await self._database.run(in_snapshot)
+        except sqlite3.Error as error:
+            if not is_of_the_file(error):
+                raise
+            self._failed(str(error))
+            raise PersistenceFailed(UNREAD) from error
 
     async def get(
         self, number: int, owner: int | None, session: str | None

@@ -77,11 +77,13 @@ class Limits:
 class Store:
     """The file. `reader` answers questions; the methods here write."""
 
-    def __init__(self, writing: Database, reading: Database, writer: Writer) -> None:
+    def __init__(
+        self, writing: Database, reading: Database, writer: Writer, reader: Reader
+    ) -> None:
         self._writing = writing
         self._reading = reading
         self._writer = writer
-        self.reader = Reader(reading)
+        self.reader = reader
 
     @classmethod
     async def open(
@@ -92,7 +94,10 @@ class Store:
         wait_seconds: float,
         failed: Callable[[str], None],
     ) -> Store:
-        """Open a migrated file. See Writer for the arguments; `close` ends both threads."""
+        """Open a migrated file; `close` ends both threads. DatabaseRefused where it cannot be.
+
+        See Writer for the arguments; `failed` is called on any thread.
+        """
         writing = await open_database(path, read_only=False)
         try:
             reading = await open_database(path, read_only=True)
@@ -106,7 +111,7 @@ class Store:
             wait_seconds=wait_seconds,
             failed=failed,
         )
-        return cls(writing, reading, writer)
+        return cls(writing, reading, writer, Reader(reading, failed))
 
     async def close(self) -> None:
         """Write what waits, then close the file."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
-from scheduler_daemon.store.database import Database, Identity
+from scheduler_daemon.store.database import Database, Identity, is_of_the_file
 
 GROUP_LIMIT = 64
 """Acts in one transaction; more than that brought nothing when measured."""
@@ -168,8 +168,7 @@ class Writer:
 
     def _refusal(self, error: Exception) -> Exception:
         """What the caller of an act that raised `error` gets."""
-        # DatabaseError itself stands for a file that is damaged; its other subclasses for defects.
-        if isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError:
+        if is_of_the_file(error):
             self._failed(str(error))
             return PersistenceFailed(FAILED)
         if isinstance(error, StopIteration):  # which no future carries

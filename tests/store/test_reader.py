@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import After, Reminder, Rule
-from scheduler_daemon.store.reader import PAGE_CHARS, START, Page, Place, place
+from scheduler_daemon.store.reader import PAGE_CHARS, START, UNREAD, Page, Place, place
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import Store
 from tests.store.support import (
@@ -17,6 +18,7 @@ from tests.store.support import (
     HOURLY,
     OWNER,
     T0,
+    Ticks,
     at,
     by_hand,
     followup,
@@ -238,17 +240,26 @@ async def test_the_clock_of_a_dispatch_is_that_of_its_last_decision(store: Store
 # --- the connection
 
 
-async def test_a_question_that_fails_leaves_the_reader_as_it_was(store: Store) -> None:
+async def test_a_question_that_the_file_cannot_answer_is_persistence_failed(path: Path) -> None:
     """Also when SQLite ended the transaction by itself, as after an I/O error."""
 
     def fail(conn: sqlite3.Connection) -> None:
         conn.execute("ROLLBACK")
         raise sqlite3.OperationalError("disk I/O error")
 
-    with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
-        await store.reader._look(fail)
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        await store.reader._look(lambda conn: conn.execute("DELETE FROM reminders"))
+    heard: list[str] = []
+    store = await Store.open(path, monotonic=Ticks(), wait_seconds=1, failed=heard.append)
+    for question in (fail, lambda conn: conn.execute("DELETE FROM reminders")):
+        with pytest.raises(PersistenceFailed, match=UNREAD):
+            await store.reader._look(question)
+    assert heard == ["disk I/O error", "attempt to write a readonly database"]
+    assert await store.reader.owners() == []
+    await store.close()
+
+
+async def test_a_question_that_is_a_defect_is_not_blamed_on_the_file(store: Store) -> None:
+    with pytest.raises(sqlite3.ProgrammingError):
+        await store.reader._look(lambda conn: conn.execute("SELECT ?, ?", (1,)))
     assert await store.reader.owners() == []
 
 
