@@ -169,6 +169,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_target ON sessions (owner_uid, next_target_at, session_id)
   WHERE next_target_at IS NOT NULL;
 
+-- a row stays when the last reminder goes, as its receipts do
 CREATE TABLE owners (
   owner_uid INTEGER NOT NULL PRIMARY KEY,
   active    INTEGER NOT NULL DEFAULT 0 CHECK (active >= 0),

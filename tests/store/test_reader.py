@@ -139,6 +139,19 @@ async def test_history_goes_newest_first_page_by_page(store: Store) -> None:
         assert await store.reader.history(owner, 1, session, 2**62, 2) == ([], False)
 
 
+async def test_the_receipts_of_a_session_name_are_merged_for_an_admin(store: Store) -> None:
+    """Those of owners who have no reminder left as well."""
+    for owner in (OWNER, OWNER + 1, OWNER, OWNER + 2):
+        reminder = await made(store, at(1), owner=owner)
+        await store.record(followup([reminder], later(2)), later(2), "host", None)
+        await store.delete(reminder.number, None, None, T0)
+    await made(store, at(1), session="s2")
+    page, more = await store.reader.history(None, None, "s1", 2**62, 3)
+    assert ([each.reminder_id for each in page], more) == (["r4", "r3", "r2"], True)
+    page, more = await store.reader.history(None, None, "s1", page[-1].number, 3)
+    assert ([each.reminder_id for each in page], more) == (["r1"], False)
+
+
 async def test_a_page_of_history_ends_before_its_words_grow_too_many(store: Store) -> None:
     reminder = await made(store, HOURLY, prompt="x" * 32768)
     for hour in range(1, 31):

@@ -17,7 +17,7 @@ from scheduler_daemon.errors import (
     PersistenceFailed,
     ReminderNotFound,
 )
-from scheduler_daemon.model import After, Reminder
+from scheduler_daemon.model import After, Reminder, Rule
 from scheduler_daemon.rules import first
 from scheduler_daemon.store import database
 from scheduler_daemon.store import store as module
@@ -244,6 +244,24 @@ async def test_a_record_deleted_in_flight_stays_deleted_and_has_its_receipt(stor
     assert await store.reader.get(1, None, None) is None
     (receipt,), _ = await store.reader.history(OWNER, None, "s1", 2**62, 10)
     assert (receipt.reminder_id, receipt.prompt) == ("r1", "Check the build")
+
+
+@pytest.mark.parametrize("rule", [HOURLY, at(3600)])
+async def test_a_change_of_timing_in_flight_keeps_the_target_even_if_it_is_the_same(
+    store: Store, rule: Rule
+) -> None:
+    """It is not enough to compare targets: what the caller asked for since has not been sent."""
+    sent = await made(store, rule)
+    await store.change(
+        1,
+        OWNER,
+        None,
+        lambda old: dataclasses.replace(old, timing_revision=old.timing_revision + 1),
+    )
+    await store.record(followup([sent], later(3600)), later(3600), "host", None)
+    reminder = await found(store, 1)
+    assert (reminder.status, reminder.scheduled_at) == ("active", later(3600))
+    assert reminder.last_occurrence_at == later(3600)
 
 
 async def test_a_target_that_moved_back_past_a_dispatch_gets_a_new_generation(
