@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.support.peer import Followup, Peer, Refused
@@ -16,6 +18,9 @@ Json = dict[str, Any]
 
 LONG = bool(os.environ.get("ACCEPTANCE_LONG"))
 """Whether to take as long as the promises say (a minute of reading, of idleness)."""
+
+CALL_SECONDS = 0.1
+"""What a call may take, see answer_seconds."""
 
 _SHIFTED = "strftime('%Y-%m-%dT%H:%M:%fZ', {}, ?1)"
 
@@ -77,6 +82,28 @@ def wait_for_refusal(daemon: DaemonProcess, followup: Followup, outcome: str) ->
     """Until the daemon says that the follow-up came to nothing, and how."""
     named = {"followup_id": followup.params["followup_id"]}
     daemon.logged("followup_not_admitted", outcome=outcome, **named)
+
+
+def answer_seconds(daemon: DaemonProcess, act: Callable[[], object]) -> float:
+    """How long a call of the daemon takes, without the time that both waited for a processor.
+
+    A busy machine lets everybody wait; a daemon that waits for a host or for a lock waits longer.
+    """
+    waited, start = _waited_for_processor(daemon), time.monotonic()
+    act()
+    end = time.monotonic()
+    return end - start - (_waited_for_processor(daemon) - waited)
+
+
+def _waited_for_processor(daemon: DaemonProcess) -> float:
+    """Seconds that all threads of the daemon and of this process did so; schedstat of proc(5)."""
+    tasks = [
+        task for pid in (daemon.pid, os.getpid()) for task in Path(f"/proc/{pid}/task").iterdir()
+    ]
+    try:
+        return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) / 1e9
+    except FileNotFoundError:  # a kernel without it, or a thread that ended meanwhile
+        return 0.0
 
 
 def ago(hours: int) -> dt.datetime:

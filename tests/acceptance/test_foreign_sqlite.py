@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import NewDaemon
-from tests.acceptance.steps import LONG, in_seconds, make_soon, overdue, receipts, transaction
+from tests.acceptance.steps import (
+    CALL_SECONDS,
+    LONG,
+    answer_seconds,
+    in_seconds,
+    make_soon,
+    overdue,
+    receipts,
+    transaction,
+)
 from tests.support.peer import SILENCE, Peer, Refused
 from tests.support.process import DaemonProcess
 
@@ -20,15 +29,7 @@ READING_SECONDS = 60.0 if LONG else 3.0
 WRITING_SECONDS = 9.0 if LONG else 2.0
 """Less than the time that a creation waits for a foreign lock, 10 s."""
 
-CALL_SECONDS = 0.1
-
 Act = Callable[[], Any]
-
-
-def timed(act: Act) -> float:
-    start = time.monotonic()
-    act()
-    return time.monotonic() - start
 
 
 def looks(peer: Peer, made: str) -> list[Act]:
@@ -55,7 +56,7 @@ def test_a_reader_with_a_long_transaction_costs_nobody_anything(
     with transaction(daemon, "DEFERRED"):
         end = time.monotonic() + READING_SECONDS
         while time.monotonic() < end:
-            slowest = max(slowest, *map(timed, looks(peer, made)))
+            slowest = max(slowest, *(answer_seconds(daemon, look) for look in looks(peer, made)))
             unwanted = peer.create("s2", "unwanted", every_seconds=300)
             peer.call("reminder.update", id=unwanted["id"], revision=1, prompt="changed")
             peer.call("reminder.delete", id=unwanted["id"])
@@ -79,7 +80,7 @@ def test_while_a_writer_holds_the_lock_looks_are_answered_and_changes_wait_for_i
         end = time.monotonic() + WRITING_SECONDS
         slowest = 0.0
         while time.monotonic() < end:
-            slowest = max(slowest, *map(timed, looks(reader, made)))
+            slowest = max(slowest, *(answer_seconds(daemon, look) for look in looks(reader, made)))
         assert not create.done()
         assert not update.done()
         page = reader.call("reminder.list", session_id="s1")["items"]
