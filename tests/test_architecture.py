@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import scheduler_daemon
+from tests.support.fresh import unmeasured
 
 PACKAGE = Path(scheduler_daemon.__file__).parent
 ROOT = "scheduler_daemon"
@@ -230,6 +231,7 @@ def run(code: str) -> str:
         capture_output=True,
         text=True,
         cwd=PACKAGE.parent,
+        env=unmeasured(),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ import pytest
 from tests.cli import shapes
 from tests.cli.conftest import Ended
 from tests.cli.scripted import ScriptedDaemon
+from tests.support.fresh import unmeasured
 
 Schedctl = Callable[..., Ended]
 
@@ -37,7 +38,7 @@ def test_the_client_path_loads_nothing_heavy(daemon: ScriptedDaemon, words: list
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
     # A measurement of coverage in that process would load what is looked for.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    env = unmeasured()
     ended = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -63,7 +64,7 @@ def test_a_list_costs_at_most_60_ms_of_cpu_over_the_bare_interpreter(
     daemon.answers["reminder.list"] = lambda params: {
         "items": [shapes.reminder(number) for number in range(20)]
     }
-    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    env = unmeasured()
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     env["PYTHONPYCACHEPREFIX"] = str(tmp_path / "pyc")
     listing = "import sys; from scheduler_daemon.cli.main import main; sys.exit(main(['list']))"

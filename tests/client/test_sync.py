@@ -16,6 +16,7 @@ from scheduler_daemon.client import Client, ConnectionLost, DaemonUnreachable, N
 from scheduler_daemon.errors import NotFuture, PermissionDenied, ReminderNotFound
 from scheduler_daemon.wire.frames import INVALID_REQUEST, METHOD_NOT_FOUND, WireError
 from tests.client.scripted import Peer, scripted
+from tests.support.fresh import unmeasured
 
 DAILY = {"time": "09:00", "time_zone": "Europe/Berlin"}
 
@@ -308,7 +309,9 @@ def test_what_is_no_json_is_not_sent(path: Path) -> None:
 
 def test_importing_the_client_imports_nothing_heavy() -> None:
     code = "import sys; from scheduler_daemon.client import Client; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=unmeasured()
+    )
     heavy = {"asyncio", "pydantic", "structlog", "aiosqlite", "dataclasses", "inspect", "pathlib"}
     heavy |= {"logging", "threading", "scheduler_daemon.wire.shapes", "scheduler_daemon.wire.calls"}
     assert not heavy & set(run.stdout.split())
