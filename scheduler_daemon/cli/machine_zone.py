@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
-_NAME = r"UTC|[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)+"
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-")
 
 
 def suggestion(environ: Mapping[str, str], etc: str = "/etc") -> str | None:
@@ -46,6 +45,13 @@ def label(
     return name if os.path.exists(file) else None  # noqa: PTH110
 
 
+def clock_name() -> str | None:
+    """What the clock of this machine is called, where that can be found out."""
+    return label(os.environ)
+
+
 def _name(text: str) -> str | None:
     name = text.rpartition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
-    return name if re.fullmatch(_NAME, name) else None
+    parts = name.split("/")
+    is_name = len(parts) > 1 and all(part and _LETTERS.issuperset(part) for part in parts)
+    return name if is_name or name == "UTC" else None

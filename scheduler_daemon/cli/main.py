@@ -103,7 +103,9 @@ def main(words: Sequence[str]) -> int:
     except DaemonUnreachable as error:
         return _fail(str(error), exits.UNREACHABLE)
     except SchedulerError as error:
-        return _fail(exits.explain(error), exits.status_of(error))
+        from scheduler_daemon.cli import refusals  # only after one
+
+        return _fail(refusals.explain(error), refusals.status_of(error))
 
 
 def _fail(message: str, status: int) -> int:

@@ -14,6 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the classes cost milliseconds to build, and only a type checker reads them
     from scheduler_daemon.wire.shapes import DispatchSummary, Reminder, WaitingFor
 
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
 RECURRING = ("every", "daily", "weekly", "cron")
 
 _ENDED = {
@@ -38,7 +43,7 @@ def coming(reminder: Reminder, now: dt.datetime, zone: str | None, local: str | 
         return f"{who} is paused"
     local = reminder.get("scheduled_at_local", local)
     at = times.moment(reminder["scheduled_at"], local, zone)
-    words = times.in_words(at, now)
+    words = in_words(at, now)
     tense = "will come" if at.local > now else "was due"
     again = f", and then {reminder['rule_text']}" if reminder["kind"] in RECURRING else ""
     return safe(f"{who} {tense} {words}{again}")
@@ -49,7 +54,7 @@ def why(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
     waiting = reminder["waiting_for"]
     at = times.moment(reminder["scheduled_at"], reminder.get("scheduled_at_local"), zone)
     if waiting["why"] == "target":
-        return safe(f"Its time has not come: {times.in_words(at, now)}.")
+        return safe(f"Its time has not come: {in_words(at, now)}.")
     if waiting["why"] == "ended":
         return safe(_ended(reminder, now, zone))
     if waiting["why"] == "paused":
@@ -114,3 +119,28 @@ def taken(dispatch: DispatchSummary, now: dt.datetime, zone: str | None) -> str:
     message = dispatch.get("message_id")
     as_message = f" as message {message!r}" if message is not None else ""
     return safe(f"Host {dispatch['host']!r} took it{as_message} {when}{how_late}.")
+
+
+def day_and_time(at: times.Moment, now: dt.datetime) -> str:
+    """`at 14:20`, `tomorrow at 09:00`, `on Thursday at 09:00`, `on Thursday 24 December at …`.
+
+    The days are those of the clock of `at`.
+    """
+    here = now.astimezone(at.local.tzinfo)
+    days = (at.local.date() - here.date()).days
+    form = "%H:%M:%S" if at.local.second else "%H:%M"
+    time = f"at {at.local.strftime(form)}"
+    if days == 0:
+        return time
+    if days in (1, -1):
+        return f"{'tomorrow' if days == 1 else 'yesterday'} {time}"
+    weekday = _WEEKDAYS[at.local.weekday()]
+    if 1 < days < 7:
+        return f"on {weekday} {time}"
+    year = f" {at.local.year}" if at.local.year != here.year else ""
+    return f"on {weekday} {at.local.day} {_MONTHS[at.local.month - 1]}{year} {time}"
+
+
+def in_words(at: times.Moment, now: dt.datetime) -> str:
+    """`in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)`."""
+    return f"{times.relative(at.local, now)}, {day_and_time(at, now)} ({times.clock(at)})"

@@ -8,11 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
-    *("October", "November", "December"),
-)
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 365 * 86_400
 _UNITS = ((_YEAR, "year"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
 
@@ -54,7 +49,7 @@ def moment(utc: str, local: str | None, zone_name: str | None) -> Moment:
 
 def clock(at: Moment) -> str:
     """`2026-12-24 14:20:00 Europe/Berlin`; for eyes, so to the second."""
-    return f"{at.local.date()} {_time(at.local, seconds=True)} {at.zone}"
+    return f"{at.local.date()} {at.local:%H:%M:%S} {at.zone}"
 
 
 def span(seconds: float) -> str:
@@ -77,32 +72,3 @@ def relative(at: dt.datetime, now: dt.datetime) -> str:
     if round(seconds) == 0:
         return "now" if seconds > 0 else "just now"
     return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
-
-
-def day_and_time(at: Moment, now: dt.datetime) -> str:
-    """`at 14:20`, `tomorrow at 09:00`, `on Thursday at 09:00`, `on Thursday 24 December at …`.
-
-    The days are those of the clock of `at`.
-    """
-    here = now.astimezone(at.local.tzinfo)
-    days = (at.local.date() - here.date()).days
-    time = f"at {_time(at.local, seconds=False)}"
-    if days == 0:
-        return time
-    if days in (1, -1):
-        return f"{'tomorrow' if days == 1 else 'yesterday'} {time}"
-    weekday = _WEEKDAYS[at.local.weekday()]
-    if 1 < days < 7:
-        return f"on {weekday} {time}"
-    year = f" {at.local.year}" if at.local.year != here.year else ""
-    return f"on {weekday} {at.local.day} {_MONTHS[at.local.month - 1]}{year} {time}"
-
-
-def in_words(at: Moment, now: dt.datetime) -> str:
-    """`in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)`."""
-    return f"{relative(at.local, now)}, {day_and_time(at, now)} ({clock(at)})"
-
-
-def _time(local: dt.datetime, *, seconds: bool) -> str:
-    """The time of day to the second; without `seconds` they are left out where they are zero."""
-    return local.strftime("%H:%M:%S" if seconds or local.second else "%H:%M")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import struct
+from array import array
 from collections.abc import Sequence
 
 TYPE_CHECKING = False
@@ -105,7 +105,7 @@ def _connected(path: str, timeout: float | None) -> socket.socket:
             # Not settimeout(): with it, connect(2) to a full queue fails at once with EAGAIN.
             seconds, fraction = divmod(min(timeout, _LONGEST), 1)
             # Of a struct timeval only zero means for ever.
-            limit = struct.pack("@ll", int(seconds), max(1, int(fraction * 1_000_000)))
+            limit = array("l", (int(seconds), max(1, int(fraction * 1_000_000))))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         sock.connect(path)

@@ -158,14 +158,14 @@ _INFINITY = float("inf")
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _depth_exceeded(line: bytes) -> bool:
     """Whether valid JSON nests too deep: each round takes the innermost level away."""
-    brackets = _STRING.sub(b"", line).translate(_AS_ARRAYS, _NOT_BRACKETS)
+    brackets = re.sub(_STRING, b"", line).translate(_AS_ARRAYS, _NOT_BRACKETS)
     for _ in range(MAX_DEPTH):
         brackets = brackets.replace(b"[]", b"")
     return bool(brackets)

@@ -7,7 +7,8 @@ from typing import Any, cast, get_args
 
 import pytest
 
-from scheduler_daemon.cli import sentences
+from scheduler_daemon.cli import sentences, times
+from scheduler_daemon.cli.times import Moment
 from scheduler_daemon.wire.shapes import DispatchSummary, Reminder, WaitingFor, Why
 from tests.cli import shapes
 
@@ -116,3 +117,36 @@ def test_what_was_skipped_was_not_taken_by_anybody() -> None:
     sentence = sentences.taken(receipt(outcome="skipped"), NOW, "UTC")
     assert sentence.startswith("The time 2026-12-24 ")
     assert " was skipped, 1 second ago" in sentence
+
+
+@pytest.mark.parametrize(
+    ("local", "words"),
+    [
+        ("2026-12-24T14:20:00+01:00", "at 14:20"),
+        ("2026-12-24T14:20:05+01:00", "at 14:20:05"),
+        ("2026-12-24T14:20:05.250+01:00", "at 14:20:05"),
+        ("2026-12-25T09:00:00+01:00", "tomorrow at 09:00"),
+        ("2026-12-23T09:00:00+01:00", "yesterday at 09:00"),
+        ("2026-12-30T09:00:00+01:00", "on Wednesday at 09:00"),
+        ("2026-12-31T09:00:00+01:00", "on Thursday 31 December at 09:00"),
+        ("2026-12-20T09:00:00+01:00", "on Sunday 20 December at 09:00"),
+        ("2027-01-04T09:00:00+01:00", "on Monday 4 January 2027 at 09:00"),
+    ],
+)
+def test_the_day_is_named_as_near_as_it_is(local: str, words: str) -> None:
+    at = Moment(dt.datetime.fromisoformat(local), "Europe/Berlin")
+    assert sentences.day_and_time(at, NOW) == words
+
+
+def test_days_are_those_of_the_clock_that_is_shown() -> None:
+    late = dt.datetime(2026, 12, 24, 23, 30, tzinfo=dt.UTC)
+    at = times.moment("2026-12-25T00:00:00.000Z", "2026-12-25T09:00:00+09:00[Asia/Tokyo]", None)
+    assert sentences.day_and_time(at, late) == "at 09:00"
+
+
+def test_a_whole_instant_says_when_and_on_whose_clock() -> None:
+    local = "2026-12-24T14:20:00+01:00[Europe/Berlin]"
+    at = times.moment("2026-12-24T13:20:00.000Z", local, "Asia/Tokyo")
+    assert sentences.in_words(at, NOW) == (
+        "in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)"
+    )

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler_daemon.cli import times
-from scheduler_daemon.cli.times import Moment
 
 NOW = dt.datetime(2026, 12, 24, 13, 0, tzinfo=dt.UTC)
 
@@ -49,39 +48,6 @@ def test_an_instant_is_said_relative_to_now() -> None:
     assert times.relative(NOW - dt.timedelta(minutes=5), NOW) == "5 minutes ago"
     assert times.relative(NOW + dt.timedelta(milliseconds=400), NOW) == "now"
     assert times.relative(NOW - dt.timedelta(milliseconds=400), NOW) == "just now"
-
-
-@pytest.mark.parametrize(
-    ("local", "words"),
-    [
-        ("2026-12-24T14:20:00+01:00", "at 14:20"),
-        ("2026-12-24T14:20:05+01:00", "at 14:20:05"),
-        ("2026-12-24T14:20:05.250+01:00", "at 14:20:05"),
-        ("2026-12-25T09:00:00+01:00", "tomorrow at 09:00"),
-        ("2026-12-23T09:00:00+01:00", "yesterday at 09:00"),
-        ("2026-12-30T09:00:00+01:00", "on Wednesday at 09:00"),
-        ("2026-12-31T09:00:00+01:00", "on Thursday 31 December at 09:00"),
-        ("2026-12-20T09:00:00+01:00", "on Sunday 20 December at 09:00"),
-        ("2027-01-04T09:00:00+01:00", "on Monday 4 January 2027 at 09:00"),
-    ],
-)
-def test_the_day_is_named_as_near_as_it_is(local: str, words: str) -> None:
-    at = Moment(dt.datetime.fromisoformat(local), "Europe/Berlin")
-    assert times.day_and_time(at, NOW) == words
-
-
-def test_days_are_those_of_the_clock_that_is_shown() -> None:
-    late = dt.datetime(2026, 12, 24, 23, 30, tzinfo=dt.UTC)
-    at = times.moment("2026-12-25T00:00:00.000Z", "2026-12-25T09:00:00+09:00[Asia/Tokyo]", None)
-    assert times.day_and_time(at, late) == "at 09:00"
-
-
-def test_a_whole_instant_says_when_and_on_whose_clock() -> None:
-    local = "2026-12-24T14:20:00+01:00[Europe/Berlin]"
-    at = times.moment("2026-12-24T13:20:00.000Z", local, "Asia/Tokyo")
-    assert times.in_words(at, NOW) == (
-        "in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)"
-    )
 
 
 @pytest.mark.usefixtures("_in_berlin")

@@ -8,8 +8,10 @@ import datetime as dt
 from scheduler_daemon import wall
 from scheduler_daemon.cli import exits, output, selectors_input, times
 from scheduler_daemon.cli.exits import MisuseError
-from scheduler_daemon.cli.parser import Parser, add_selectors, clock_name, selector_of
+from scheduler_daemon.cli.machine_zone import clock_name
+from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.cli.sentences import RECURRING
+from scheduler_daemon.cli.when import add_selectors, selector_of
 from scheduler_daemon.model import At, Instant, Rule
 from scheduler_daemon.rules import (
     describe,

@@ -6,7 +6,8 @@ import argparse
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, sentences, times
-from scheduler_daemon.cli.parser import Parser, add_owner, clock_name, owner_of
+from scheduler_daemon.cli.machine_zone import clock_name
+from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes

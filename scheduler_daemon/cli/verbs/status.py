@@ -7,7 +7,8 @@ import datetime as dt
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
-from scheduler_daemon.cli.parser import Parser, clock_name
+from scheduler_daemon.cli.machine_zone import clock_name
+from scheduler_daemon.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes

@@ -7,18 +7,10 @@ import argparse
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, sentences, times
 from scheduler_daemon.cli.exits import MisuseError
-from scheduler_daemon.cli.parser import (
-    Parser,
-    add_context,
-    add_owner,
-    add_selectors,
-    clock_name,
-    context_of,
-    owner_of,
-    selector_of,
-    typed_clock,
-)
-from scheduler_daemon.cli.words import prompt_of
+from scheduler_daemon.cli.machine_zone import clock_name
+from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
+from scheduler_daemon.cli.when import add_selectors, selector_of, typed_clock
+from scheduler_daemon.cli.words import add_context, context_of, prompt_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

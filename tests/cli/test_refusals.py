@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler_daemon.cli import exits
+from scheduler_daemon.cli import refusals
 from scheduler_daemon.errors import (
     ERRORS,
     InvalidPrompt,
@@ -26,21 +26,21 @@ EXPECTED = {
 
 @pytest.mark.parametrize("code", ERRORS)
 def test_every_code_has_its_exit_status_and_what_is_not_a_failure_is_a_refusal(code: str) -> None:
-    assert exits.status_of(ERRORS[code]("no")) == EXPECTED.get(code, 5)
+    assert refusals.status_of(ERRORS[code]("no")) == EXPECTED.get(code, 5)
 
 
 def test_a_code_of_a_later_version_is_a_failure() -> None:
     class LaterError(SchedulerError):
         code = "later"
 
-    assert exits.status_of(LaterError("no")) == 1
-    assert exits.explain(LaterError("no")) == "no (later)"
+    assert refusals.status_of(LaterError("no")) == 1
+    assert refusals.explain(LaterError("no")) == "no (later)"
 
 
 def test_a_refusal_says_what_is_wrong_where_and_what_to_do_next() -> None:
-    assert exits.explain(InvalidPrompt("too long", field="prompt")) == (
+    assert refusals.explain(InvalidPrompt("too long", field="prompt")) == (
         "too long (invalid_prompt [prompt])"
     )
-    assert exits.explain(Overloaded("Too many requests wait.")) == (
+    assert refusals.explain(Overloaded("Too many requests wait.")) == (
         "Too many requests wait (overloaded); try again in a moment"
     )

@@ -1,0 +1,45 @@
+"""What a refusal of the daemon means to a person: an exit status, and what to do next."""
+
+from __future__ import annotations
+
+from scheduler_daemon.cli import exits
+from scheduler_daemon.errors import SchedulerError
+
+_STATUS = {
+    "reminder_not_found": exits.NOT_FOUND,
+    "invalid_request": exits.REFUSED,
+    "invalid_prompt": exits.REFUSED,
+    "invalid_selector": exits.REFUSED,
+    "invalid_rule": exits.REFUSED,
+    "invalid_time_zone": exits.REFUSED,
+    "not_future": exits.REFUSED,
+    "time_out_of_range": exits.REFUSED,
+    "frequency_too_high": exits.REFUSED,
+    "limit_reached": exits.REFUSED,
+    "permission_denied": exits.REFUSED,
+}
+
+# The messages of the other codes say themselves what would be accepted.
+_NEXT = {
+    "reminder_not_found": "`schedctl list --status all` shows what there is",
+    "reminder_conflict": "look at it with `schedctl show ID`, then run this again",
+    "reminder_ended": "make a new one with `schedctl create`",
+    "limit_reached": "`schedctl list` shows what could be deleted",
+    "persistence_failed": "nothing was stored: free some disk space, or try again later",
+    "persistence_uncertain": "`schedctl list` tells whether it was stored",
+    "overloaded": "try again in a moment",
+    "internal_error": "the log of the daemon says more",
+}
+
+
+def status_of(error: SchedulerError) -> int:
+    """The exit status for a refusal; what is neither a miss nor a refusal by a rule is FAILED."""
+    return _STATUS.get(error.code, exits.FAILED)
+
+
+def explain(error: SchedulerError) -> str:
+    """One line for a refusal: what is wrong, its code, and what to do next."""
+    field = f" [{error.field}]" if error.field else ""
+    hint = _NEXT.get(error.code, "")
+    message = error.message.removesuffix(".")
+    return f"{message} ({error.code}{field})" + (f"; {hint}" if hint else "")
