@@ -221,7 +221,10 @@ def test_where_it_may_not_write_a_user_gets_a_plain_line(folder: Path) -> None:
     )
     folder.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-c", code, str(package), str(folder)], capture_output=True, text=True
+        [sys.executable, "-c", code, str(package), str(folder)],
+        capture_output=True,
+        text=True,
+        env=unmeasured(),
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
