@@ -25,6 +25,7 @@ from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.settings import Settings
 from scheduler_daemon.store.database import DatabaseRefused
+from tests.support.fresh import unmeasured
 from tests.support.inprocess import needs_root
 from tests.support.process import DaemonProcess, short_folder
 
