@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler_daemon.model import After, At, Cron, Daily, Every, Instant, Rule, Weekly
@@ -94,7 +94,7 @@ def values_of(rule: Rule, target: Instant, **more: Any) -> dict[str, Any]:
 @given(
     rule=rules, target=instants, title=texts, prompt=texts, context=st.dictionaries(texts, texts)
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_reminder_comes_back_as_it_was(
     conn: sqlite3.Connection,
     rule: Rule,

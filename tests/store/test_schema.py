@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler_daemon.model import After, Reminder
@@ -99,7 +99,7 @@ def checked(template: Path) -> Iterator[sqlite3.Connection]:
 
 
 @given(text=st.one_of(canonical, near_misses))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_file_takes_exactly_the_instants_that_can_be_read_again(
     checked: sqlite3.Connection, text: str
 ) -> None:

@@ -130,18 +130,25 @@ async def test_more_than_a_group_waits_and_is_refused_as_a_whole(
     assert await writing.writer.run(write("after")) == "after"
 
 
-async def test_a_lock_between_acts_that_go_one_by_one_keeps_their_order(
+def hold_from(writing: Bench, stranger: Stranger, first: int, end: int | None = None) -> None:
+    """Lock the file just before the transaction of that number, and unlock it before another."""
+
+    def begins() -> None:
+        if writing.transactions == first:
+            stranger.lock()
+        if writing.transactions == end:
+            stranger.unlock()
+        else:
+            writing.on["BEGIN IMMEDIATE"] = begins
+
+    writing.on["BEGIN IMMEDIATE"] = begins
+
+
+async def test_a_lock_between_acts_that_go_one_by_one_holds_up_only_those_behind_it(
     writing: Bench, stranger: Stranger
 ) -> None:
-    """The first of a torn group is stored and answered; the rest waits, in its order."""
-
-    def lock_before_the_third_transaction() -> None:
-        if writing.transactions == 3:
-            stranger.lock()
-        else:
-            writing.on["BEGIN IMMEDIATE"] = lock_before_the_third_transaction
-
-    writing.on["BEGIN IMMEDIATE"] = lock_before_the_third_transaction
+    """The first of a torn group is stored and answered; the rest waits."""
+    hold_from(writing, stranger, first=3)
     acts: list[Act] = [write("a"), InterruptedFromOutside("b", times=1), write("c")]
     runs = [asyncio.create_task(writing.writer.run(act)) for act in acts]
     assert await runs[0] == "a"
@@ -149,9 +156,20 @@ async def test_a_lock_between_acts_that_go_one_by_one_keeps_their_order(
     await writing.ticks.next_read()
     assert not runs[1].done()
     assert not runs[2].done()
+    writing.on.clear()
     stranger.unlock()
     assert await asyncio.gather(*runs) == ["a", "b", "c"]
     assert writing.stored() == ["a", "b", "c"]
+
+
+async def test_what_waits_for_a_lock_is_not_overtaken(writing: Bench, stranger: Stranger) -> None:
+    """Not even if the lock goes before the next of its torn group would be tried."""
+    hold_from(writing, stranger, first=3, end=4)
+    given = await writing.together(
+        write("a"), InterruptedFromOutside("b", times=1), write("c"), write("d")
+    )
+    assert given == ["a", "b", "c", "d"]
+    assert writing.stored() == ["a", "b", "c", "d"]
 
 
 async def test_somebody_who_only_reads_holds_nobody_up(writing: Bench) -> None:
