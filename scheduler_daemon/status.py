@@ -60,6 +60,8 @@ class StatusBoard:
         }
         if caller.admin:
             view["database"] = str(self._database)
+            if self._scheduler.failures:
+                view["failures"] = self._scheduler.failures
         if self._scheduler.last_scan_at is not None:
             view["last_scan_at"] = instant_text(self._scheduler.last_scan_at)
         next_wake_at = (

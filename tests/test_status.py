@@ -72,6 +72,20 @@ async def test_the_last_failure_of_the_file_is_shown(world: World) -> None:
     }
 
 
+async def test_defects_of_the_daemon_are_counted_for_admins(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreadable(*_: object) -> None:
+        raise OSError("no such luck")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.store.reader, "targets", unreadable)
+        world.scheduler.rescan()
+        await world.agent("s")
+    assert (await world.status(ADMIN))["failures"] >= 1
+    assert "failures" not in await world.status()
+
+
 # --- counts
 
 

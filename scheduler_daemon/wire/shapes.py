@@ -251,7 +251,7 @@ class PersistenceFault(TypedDict):
 
 
 class Status(TypedDict):
-    """`daemon.status`. `database` is there for admins only; lists hold the first 100 each.
+    """`daemon.status`. `database` and `failures` are for admins; lists hold the first 100 each.
 
     `next_wake_at` is left out when nothing is due ever, `last_scan_at` before the first look.
     """
@@ -271,3 +271,4 @@ class Status(TypedDict):
     hosts: list[HostStatus]
     retrying: list[RetryStatus]
     last_persistence_error: NotRequired[PersistenceFault]
+    failures: NotRequired[int]
