@@ -17,6 +17,8 @@ def quoted(value: object) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float):
+        if value != value:  # as NaN only
+            return "not a number"
         return str(value) if abs(value) < _LARGEST_SHOWN else "a very large number"
     if isinstance(value, list):
         return "a list" if value else "an empty list"
