@@ -2,6 +2,7 @@
 
 Daily and weekly are said here in full; cron brings dates of its own (cron.py). A date is its
 proleptic Gregorian ordinal (1 is 0001-01-01, a Monday), a time of day the duration since midnight.
+Dates run from 0000-12-31 to 10000-01-01: in some zone these have instants of years 1 to 9999 UTC.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from scheduler_daemon.rules.zones import (
     resolve,
 )
 
-LAST_DATE = dt.date.max.toordinal()
+FIRST_DATE = dt.date.min.toordinal() - 1
+LAST_DATE = dt.date.max.toordinal() + 1
 
 
 class Dates(Protocol):
-    """The local dates of a rule, each step at a cost that does not depend on how far it is."""
+    """The local dates of a rule, without end either way: every rule has some in 400 years."""
 
-    def on_or_after(self, date: int) -> int | None:
-        """The first date of the rule from `date` on, None past year 9999."""
+    def on_or_after(self, date: int) -> int:
+        """The first date of the rule from `date` on."""
 
-    def on_or_before(self, date: int) -> int | None:
-        """The last date of the rule up to `date`, None before year 1."""
+    def on_or_before(self, date: int) -> int:
+        """The last date of the rule up to `date`."""
 
 
 class Weekdays:
@@ -48,13 +50,11 @@ class Weekdays:
             next(n for n in range(7) if (weekday - n) % 7 in chosen) for weekday in range(7)
         ]
 
-    def on_or_after(self, date: int) -> int | None:
-        found = date + self._wait[date % 7]
-        return found if found <= LAST_DATE else None
+    def on_or_after(self, date: int) -> int:
+        return date + self._wait[date % 7]
 
-    def on_or_before(self, date: int) -> int | None:
-        found = date - self._since[date % 7]
-        return found if found >= 1 else None
+    def on_or_before(self, date: int) -> int:
+        return date - self._since[date % 7]
 
 
 class LocalRule:
@@ -62,7 +62,7 @@ class LocalRule:
 
     The order of readings is the order of instants but for a clock change: readings in a gap move
     forward by its length, maybe past others, maybe onto one (then they count once). Left out are
-    instants outside years 1 to 9999, and local dates there.
+    instants outside years 1 to 9999.
     """
 
     def __init__(self, dates: Dates, times: Sequence[dt.timedelta], zone: ZoneInfo) -> None:
@@ -97,7 +97,7 @@ class LocalRule:
         first, time_of_day = _split(reading)
         date = self._dates.on_or_after(first)
         start = bisect_left(self._times, time_of_day) if date == first else 0
-        while date is not None:
+        while date <= LAST_DATE:
             midnight = _midnight(date)
             for index in range(start, len(self._times)):
                 yield midnight + self._times[index]
@@ -108,7 +108,7 @@ class LocalRule:
         last, time_of_day = _split(reading)
         date = self._dates.on_or_before(last)
         end = bisect_right(self._times, time_of_day) if date == last else len(self._times)
-        while date is not None:
+        while date >= FIRST_DATE:
             midnight = _midnight(date)
             for index in range(end - 1, -1, -1):
                 yield midnight + self._times[index]
@@ -123,9 +123,8 @@ def daily_or_weekly(rule: Daily | Weekly) -> LocalRule:
 
 
 def _split(reading: Reading) -> tuple[int, dt.timedelta]:
-    date = reading.toordinal()
-    return date, reading - _midnight(date)
+    return reading.days + 1, reading - dt.timedelta(days=reading.days)
 
 
 def _midnight(date: int) -> Reading:
-    return EARLIEST + dt.timedelta(days=date - 1)
+    return dt.timedelta(days=date - 1)

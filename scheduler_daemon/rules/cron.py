@@ -122,7 +122,10 @@ def times_of_day(fields: CronFields) -> list[dt.timedelta]:
 def _parse(text: str) -> CronFields:
     parts = [part for part in text.replace("\t", " ").split(" ") if part]
     if len(parts) == 1:
-        parts = MACROS.get(parts[0], "").split()
+        macro = parts[0].lower()
+        if macro in MACROS and macro != parts[0]:
+            raise _refused(f"Cron macros are lower-case: write {macro}; got {quoted(text)}")
+        parts = MACROS.get(macro, "").split()
     if len(parts) != len(FIELDS):
         raise _refused(
             "A cron expression has five fields, minute hour day-of-month month day-of-week, with "
@@ -164,6 +167,11 @@ def _parse_item(item: str, field: Field) -> int:
     else:
         return 1 << _value(span, field, item)
     step = _number(step_text) if slash else 1
+    if last == 0 < first and field is DAY_OF_WEEK:
+        raise _refused(
+            f"The {field.name} field of a cron expression does not accept {quoted(item)}: sun is "
+            f"0, and ranges ascend. For a range up to Sunday write {first}-7"
+        )
     if last < first or step is None or not 1 <= step <= field.size:
         raise _bad_item(field, item)
     return _every(first, last, step)

@@ -28,8 +28,28 @@ _AT_FORM = (
 )
 
 
+def as_instant(moment: dt.datetime) -> Instant:
+    """The moment in UTC, cut down to whole milliseconds.
+
+    Raises ValueError for one without a zone or offset, or outside years 0001 to 9999 UTC.
+    """
+    if moment.tzinfo is dt.UTC and moment.microsecond % 1000 == 0:
+        return moment
+    if moment.utcoffset() is None:
+        raise ValueError("a datetime has to say its zone or offset, such as tzinfo=UTC; got none")
+    try:
+        moment = moment.astimezone(dt.UTC)
+    except OverflowError:
+        raise ValueError("a datetime has to lie inside the years 0001 to 9999 UTC") from None
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
 def instant_text(instant: Instant) -> str:
-    """The canonical form: RFC 3339 in UTC with three fractional digits, `…T01:00:00.000Z`."""
+    """The canonical form: RFC 3339 in UTC with three fractional digits, `…T01:00:00.000Z`.
+
+    Raises ValueError as `as_instant` does.
+    """
+    instant = as_instant(instant)
     return instant.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 

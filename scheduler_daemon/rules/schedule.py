@@ -9,7 +9,7 @@ from scheduler_daemon.model import After, At, Cron, Daily, Every, Instant, Rule,
 from scheduler_daemon.rules.calendar import LocalRule, daily_or_weekly
 from scheduler_daemon.rules.cron import parse_cron, times_of_day
 from scheduler_daemon.rules.every import last_until, next_after
-from scheduler_daemon.rules.instants import instant_text, later
+from scheduler_daemon.rules.instants import as_instant, instant_text, later
 from scheduler_daemon.rules.month_dates import MonthDates
 from scheduler_daemon.rules.zones import load_zone
 
@@ -19,14 +19,16 @@ def first(rule: Rule, after: Instant) -> Instant | None:
 
     For an `After` rule that is the delay counted from `after`; for an `At` rule its instant, or
     None once that has passed; for an `Every` rule the next point of its grid, which runs both ways
-    from its anchor.
+    from its anchor. Raises ValueError as `as_instant` does.
     """
+    after = as_instant(after)
     if isinstance(rule, After):
         return later(after, rule.seconds * 1000)
     if isinstance(rule, At):
-        return rule.instant if rule.instant > after else None
+        instant = as_instant(rule.instant)
+        return instant if instant > after else None
     if isinstance(rule, Every):
-        return next_after(rule.anchor, rule.seconds, after)
+        return next_after(as_instant(rule.anchor), rule.seconds, after)
     return _local_rule(rule).first_after(after)
 
 
@@ -36,8 +38,9 @@ def decide(rule: Rule, target: Instant, now: Instant) -> tuple[Instant, Instant 
     The first is the latest occurrence at or before `now`, never one before the committed target;
     the second the first strictly after `now`, None when there is none. The grid of an `Every` rule
     is counted from the target. A one-shot is its target, and nothing comes next. The cost does not
-    depend on how far `now` lies after the target.
+    depend on how far `now` lies after the target. Raises ValueError as `as_instant` does.
     """
+    target, now = as_instant(target), as_instant(now)
     if isinstance(rule, After | At):
         return target, None
     if isinstance(rule, Every):
@@ -55,7 +58,8 @@ def target_of(rule: Rule, now: Instant) -> Instant:
     """The first target of a rule made or changed at `now`.
 
     Raises NotFuture for an `At` rule that is not after `now` (`data["now"]` is the current instant
-    as text), TimeOutOfRange where the rule has no occurrence up to the end of year 9999.
+    as text), TimeOutOfRange where the rule has no occurrence up to the end of year 9999,
+    ValueError as `as_instant` does.
     """
     target = first(rule, now)
     if target is not None:

@@ -14,10 +14,24 @@ from typing import Any
 from scheduler_daemon.errors import FrequencyTooHigh, InvalidRule, InvalidSelector
 from scheduler_daemon.model import After, At, Cron, Daily, Every, Instant, Rule, Weekly
 from scheduler_daemon.rules.cron import canonical_cron
-from scheduler_daemon.rules.instants import DATE, TIME, instant_text, out_of_range, parse_at
+from scheduler_daemon.rules.instants import (
+    DATE,
+    TIME,
+    as_instant,
+    instant_text,
+    out_of_range,
+    parse_at,
+)
 from scheduler_daemon.rules.quoting import quoted
 from scheduler_daemon.rules.schedule import target_of
-from scheduler_daemon.rules.zones import Reading, canonical_zone, gap_around, load_zone, resolve
+from scheduler_daemon.rules.zones import (
+    EARLIEST,
+    Reading,
+    canonical_zone,
+    gap_around,
+    load_zone,
+    resolve,
+)
 
 SHORTEST_INTERVAL = 300
 """The least `every_seconds`."""
@@ -28,21 +42,24 @@ LARGEST_INTEGER = 2**53 - 1
 _MINUTE_TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 
 
-def parse_selector(params: Mapping[str, object], now: Instant) -> tuple[Rule, Instant]:
+def parse_selector(params: object, now: Instant) -> tuple[Rule, Instant]:
     """The rule that the one selector of `params` says, and its first target after `now`.
 
-    Other keys are not looked at. Raises InvalidSelector for none or several, InvalidRule,
-    InvalidTimeZone or FrequencyTooHigh for what is inside, and as `target_of` does.
+    Other keys are not looked at. Raises InvalidSelector for none or several or no mapping,
+    InvalidRule, InvalidTimeZone or FrequencyTooHigh for what is inside, and as `target_of` does.
     """
     rule = parse_rule(params, now)
     return rule, target_of(rule, now)
 
 
-def parse_rule(params: Mapping[str, object], now: Instant) -> Rule:
+def parse_rule(params: object, now: Instant) -> Rule:
     """As `parse_selector`, without a target; `now` is the anchor of an `Every` rule."""
+    now = as_instant(now)
+    names = f"{', '.join(SELECTORS[:-1])} and {SELECTORS[-1]}"
+    if not isinstance(params, Mapping):
+        raise InvalidSelector(f"Give an object with exactly one of {names}; got {quoted(params)}.")
     given = [key for key in SELECTORS if key in params]
     if len(given) != 1:
-        names = f"{', '.join(SELECTORS[:-1])} and {SELECTORS[-1]}"
         found = " and ".join(given) if given else "none"
         raise InvalidSelector(f"Give exactly one of {names}; got {found}.")
     return _PARSERS[given[0]](params[given[0]], now)
@@ -98,7 +115,7 @@ def _local_instant(members: Mapping[str, object]) -> Instant:
     date = _date(members["date"])
     time = _time(members["time"], "at.time", seconds_required=True)
     name = canonical_zone(members["time_zone"], field="at.time_zone")
-    reading = dt.datetime.combine(date, time, dt.UTC)
+    reading = dt.datetime.combine(date, time, dt.UTC) - EARLIEST
     zone = load_zone(name)
     gap = gap_around(reading, zone)
     if gap is not None:
@@ -201,7 +218,7 @@ def _time_text(time: dt.time) -> str:
 
 
 def _reading_text(reading: Reading) -> str:
-    return reading.replace(tzinfo=None).isoformat(" ").removesuffix("000")
+    return (EARLIEST + reading).replace(tzinfo=None).isoformat(" ").removesuffix("000")
 
 
 _PARSERS: dict[str, Callable[[object, Instant], Rule]] = {

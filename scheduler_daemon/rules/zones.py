@@ -1,11 +1,13 @@
 """Time zones: their names, their data, and which instant a local clock means; no rule lives here.
 
-A reading is what a local clock shows, written as a `datetime` labelled UTC, so that a reading less
-the zone's offset is the instant. All of it comes from one source of zone data per process: the
-`tzdata` package, or the machine's where that is newer. No environment variable is read.
+A reading is what a local clock shows, as the time since the local 0001-01-01T00:00, so that a
+reading less the zone's offset is an instant's distance from `EARLIEST`; it reaches into the local
+years 0 and 10000. All of it comes from one source of zone data per process: the `tzdata` package,
+or the machine's where that is newer. No environment variable is read.
 
-Searches rely on two facts of the zone data, which a test proves for every zone: no change of a
-clock is longer than a day, and no two changes lie within three days of one another.
+Searches rely on three facts of the zone data, which a test proves for every zone: no change of a
+clock is longer than a day, no two changes lie within three days of one another, and none within
+three days of the ends of the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ import tzdata  # type: ignore[import-untyped,unused-ignore] # the package has no
 
 from scheduler_daemon.errors import InvalidTimeZone
 from scheduler_daemon.model import Instant
+from scheduler_daemon.rules.instants import as_instant
 from scheduler_daemon.rules.quoting import quoted
 
-Reading: TypeAlias = dt.datetime
+Reading: TypeAlias = dt.timedelta
 
 DAY = dt.timedelta(days=1)
 EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 LATEST = dt.datetime.max.replace(tzinfo=dt.UTC)
+SECOND = dt.timedelta(seconds=1)
 
 MACHINE_ROOTS = tuple(
     Path(root)
@@ -42,6 +46,7 @@ MACHINE_ROOTS = tuple(
 )
 """Where a machine keeps zone data (the places that Python looks in when nothing tells it)."""
 
+_ZERO = dt.timedelta(0)
 _VERSION = re.compile(r"(?:# version )?([0-9]{4}[a-z]{1,3})\s*")
 _LONGEST_NAME = 64
 
@@ -88,31 +93,35 @@ def resolve(reading: Reading, zone: ZoneInfo) -> Instant | None:
     As RFC 5545 and `fold=0` have it: the first of two such instants, and a reading inside a gap is
     moved forward by the length of the gap.
     """
+    before, after = _offsets_around(reading, zone)
+    offset = before
+    if before != after and not _shows(reading, before, zone) and _shows(reading, after, zone):
+        offset = after
     try:
-        return reading - _offset_at_reading(reading, zone)
+        return EARLIEST + (reading - offset)
     except OverflowError:
         return None
 
 
 def gap_around(reading: Reading, zone: ZoneInfo) -> tuple[Reading, Reading] | None:
     """The readings between which the clock jumps over this one; None when the clock shows it."""
-    before = _offset_at_reading(reading, zone)
-    after = _offset_at_reading(reading.replace(fold=1), zone)
-    if after <= before:
+    before, after = _offsets_around(reading, zone)
+    if after <= before or _shows(reading, before, zone) or _shows(reading, after, zone):
         return None
-    start = (reading - after).replace(microsecond=0)
-    seconds = range((after - before) // dt.timedelta(seconds=1) + 1)
-    jump = start + dt.timedelta(
-        seconds=bisect_left(
-            seconds, True, key=lambda n: _offset(start + dt.timedelta(seconds=n), zone) == after
+    start = (reading - after) // SECOND
+    seconds = range((after - before) // SECOND + 1)
+    jump = SECOND * (
+        start
+        + bisect_left(
+            seconds, True, key=lambda n: _shows(SECOND * (start + n) + after, after, zone)
         )
     )
     return jump + before, jump + after
 
 
 def reading_at(instant: Instant, zone: ZoneInfo) -> Reading:
-    """What the local clock shows, at the ends of the range the nearest reading there is."""
-    return _shift(instant, _offset(instant, zone))
+    """What the local clock shows."""
+    return instant - EARLIEST + _offset(instant, zone)
 
 
 def lowest_reading(instant: Instant, zone: ZoneInfo) -> Reading:
@@ -120,7 +129,8 @@ def lowest_reading(instant: Instant, zone: ZoneInfo) -> Reading:
 
     A gap may carry a reading past `instant` that the clock has jumped over within the last day.
     """
-    return _shift(instant, min(_offset(instant, zone), _offset(_shift(instant, -DAY), zone)))
+    since = instant - EARLIEST
+    return since + min(_offset(instant, zone), _offset(_moment(since - DAY), zone))
 
 
 def highest_reading(instant: Instant, zone: ZoneInfo) -> Reading:
@@ -128,15 +138,18 @@ def highest_reading(instant: Instant, zone: ZoneInfo) -> Reading:
 
     An overlap may have shown later readings within the last day than the clock shows now.
     """
-    return _shift(instant, max(_offset(instant, zone), _offset(_shift(instant, -DAY), zone)))
+    since = instant - EARLIEST
+    return since + max(_offset(instant, zone), _offset(_moment(since - DAY), zone))
 
 
 def local_text(instant: Instant, zone_name: str) -> str:
     """The instant on that zone's clock: RFC 9557, with a fraction only when it is not zero.
 
     An offset with seconds (before zones had standard time) is rounded to the minute, as RFC 9557
-    has no room for them. Where the local year has no four digits, the clock is UTC's.
+    has no room for them. Where the local year has no four digits, the clock is UTC's. Raises
+    ValueError as `as_instant` does.
     """
+    instant = as_instant(instant)
     offset = _offset(instant, load_zone(zone_name))
     try:
         local = (instant + offset).replace(tzinfo=None)
@@ -164,25 +177,34 @@ def _short(local: dt.datetime) -> str:
     return local.isoformat(timespec="milliseconds" if local.microsecond else "seconds")
 
 
-def _shift(moment: dt.datetime, by: dt.timedelta) -> dt.datetime:
+def _moment(since: dt.timedelta) -> dt.datetime:
+    """The instant so long after `EARLIEST`, the nearest end of the range outside it."""
     try:
-        return moment + by
+        return EARLIEST + since
     except OverflowError:
-        return LATEST if by > dt.timedelta(0) else EARLIEST
+        return EARLIEST if since < _ZERO else LATEST
+
+
+def _offsets_around(reading: Reading, zone: ZoneInfo) -> tuple[dt.timedelta, dt.timedelta]:
+    """The offsets before and after the only change of the clock that may concern this reading.
+
+    No offset is as long as a day, so the instant of the reading lies between, if it has one.
+    """
+    return _offset(_moment(reading - DAY), zone), _offset(_moment(reading + DAY), zone)
+
+
+def _shows(reading: Reading, offset: dt.timedelta, zone: ZoneInfo) -> bool:
+    """Whether the clock has this offset, and so shows the reading, at the instant it leads to."""
+    return _offset(_moment(reading - offset), zone) == offset
 
 
 def _offset(instant: Instant, zone: ZoneInfo) -> dt.timedelta:
+    # Only a reading that astimezone() made, with the fold it chose, is asked for its offset: of
+    # others ZoneInfo.utcoffset() may be wrong, such as of 23:30 on 2023-10-28 in Nuuk.
     try:
         offset = instant.astimezone(zone).utcoffset()
     except OverflowError:  # a local year 0 or 10000; no clock changes so close to either end
-        return _offset_at_reading(instant, zone)
-    assert offset is not None
-    return offset
-
-
-def _offset_at_reading(reading: Reading, zone: ZoneInfo) -> dt.timedelta:
-    # ZoneInfo looks at the fields and the fold of what it is given, not at its tzinfo.
-    offset = zone.utcoffset(reading)
+        return _offset(instant + DAY if instant.year == dt.MINYEAR else instant - DAY, zone)
     assert offset is not None
     return offset
 

@@ -7,8 +7,16 @@ import datetime as dt
 import pytest
 
 from scheduler_daemon.model import Cron, Daily, Instant, Weekly
-from scheduler_daemon.rules import decide, first, instant_text, parse_instant_text
-from scheduler_daemon.rules.calendar import LAST_DATE, Weekdays
+from scheduler_daemon.rules import (
+    decide,
+    first,
+    instant_text,
+    local_text,
+    parse_instant_text,
+    parse_selector,
+    target_of,
+)
+from scheduler_daemon.rules.calendar import FIRST_DATE, LAST_DATE, Weekdays
 
 
 def after(rule: Daily | Weekly, start: str, count: int) -> list[str]:
@@ -142,31 +150,95 @@ def test_an_offset_with_seconds_gives_whole_milliseconds() -> None:
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo", "Pacific/Kiritimati"])
 @pytest.mark.parametrize("time", ["00:00", "12:00", "23:59:59.999"])
 def test_the_ends_of_the_range_are_ordinary_instants(zone: str, time: str) -> None:
-    """Occurrences whose local date or UTC year has no number are left out, nothing is raised."""
+    """Occurrences whose UTC year has no number are left out, nothing is raised."""
     begin = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
     end = dt.datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=dt.UTC)
     rule = daily(time, zone)
     hour = dt.timedelta(hours=1)
     for n in range(72):
         early, late = begin + n * hour, end - n * hour
-        assert_strictly_after(first(rule, early), early)
+        assert_within_a_day_after(first(rule, early), early)
         occurrence, following = decide(rule, begin, early)
         assert begin <= occurrence <= early
         assert following == first(rule, early)
         occurrence, following = decide(rule, end - 100 * hour, late)
-        assert late - 48 * hour <= occurrence <= late
+        assert late - 24 * hour < occurrence <= late
         assert following is None or following > late
     assert first(rule, end) is None
 
 
-def assert_strictly_after(found: Instant | None, instant: Instant) -> None:
+def assert_within_a_day_after(found: Instant | None, instant: Instant) -> None:
     assert found is not None
-    assert found > instant
+    assert instant < found <= instant + dt.timedelta(days=1, hours=1)
 
 
-def test_weekdays_are_found_both_ways_up_to_the_ends_of_the_calendar() -> None:
+@pytest.mark.parametrize(
+    ("rule", "start", "due"),
+    [
+        (daily("00:30", "Europe/Berlin"), "9999-12-31T00:00:00.000Z", "9999-12-31T23:30:00.000Z"),
+        (
+            daily("23:30", "America/New_York"),
+            "0001-01-01T00:00:00.000Z",
+            "0001-01-01T04:26:02.000Z",
+        ),
+        (
+            Weekly(dt.time(1), (6,), "Asia/Tokyo"),
+            "9999-12-25T16:00:00.000Z",
+            "9999-12-31T16:00:00.000Z",
+        ),
+        (
+            Weekly(dt.time(22), (7,), "America/New_York"),
+            "0001-01-01T00:00:00.000Z",
+            "0001-01-01T02:56:02.000Z",
+        ),
+        (
+            Cron("0 0 1 * *", "Australia/Lord_Howe"),
+            "9999-12-01T00:00:00.000Z",
+            "9999-12-31T13:00:00.000Z",
+        ),
+        (
+            Cron("0 21 31 12 *", "America/New_York"),
+            "0001-01-01T00:00:00.000Z",
+            "0001-01-01T01:56:02.000Z",
+        ),
+    ],
+    ids=str,
+)
+def test_a_local_date_of_year_0_or_10000_counts_where_its_instant_is_in_range(
+    rule: Daily | Weekly | Cron, start: str, due: str
+) -> None:
+    instant, occurrence = parse_instant_text(start), parse_instant_text(due)
+    assert first(rule, instant) == target_of(rule, instant) == occurrence
+    now = occurrence + dt.timedelta(minutes=10)
+    assert decide(rule, instant, now) == (occurrence, first(rule, now))
+    assert (first(rule, now) is None) == (now.year == 9999)
+
+
+def test_weekdays_are_found_both_ways_beyond_the_ends_of_the_calendar() -> None:
     fridays = Weekdays([5])  # 9999-12-31 is one, 0001-01-01 is a Monday
-    assert fridays.on_or_after(LAST_DATE) == LAST_DATE
-    assert fridays.on_or_after(LAST_DATE + 1) is None
-    assert fridays.on_or_before(5) == 5
-    assert fridays.on_or_before(4) is None
+    assert fridays.on_or_after(LAST_DATE) == LAST_DATE - 1 + 7
+    assert fridays.on_or_before(LAST_DATE) == LAST_DATE - 1
+    assert fridays.on_or_after(FIRST_DATE) == 5
+    assert fridays.on_or_before(4) == -2
+
+
+# Nuuk, 2023-10-29T01:00Z: the last change that its file lists is one of no offset; UTC-2 stays.
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"daily": {"time": "23:30", "time_zone": "America/Nuuk"}},
+        {"daily": {"time": "23:30", "time_zone": "America/Godthab"}},
+        {"at": {"date": "2023-10-28", "time": "23:30:00", "time_zone": "America/Nuuk"}},
+    ],
+    ids=str,
+)
+def test_an_occurrence_is_when_the_clock_shows_its_time(selector: dict[str, object]) -> None:
+    """ZoneInfo.utcoffset() says UTC-1 for this reading, which leads to 22:30."""
+    rule, target = parse_selector(selector, parse_instant_text("2023-10-28T02:00:00.000Z"))
+    assert instant_text(target) == "2023-10-29T01:30:00.000Z"
+    assert local_text(target, "America/Nuuk") == "2023-10-28T23:30:00-02:00[America/Nuuk]"
+    if isinstance(rule, Daily):
+        assert first(rule, target) == parse_instant_text("2023-10-30T01:30:00.000Z")
+        assert decide(rule, target, target + dt.timedelta(hours=1))[0] == target

@@ -13,9 +13,10 @@ from scheduler_daemon.errors import (
     TimeOutOfRange,
 )
 from scheduler_daemon.rules import canonical_cron
-from scheduler_daemon.rules.calendar import LAST_DATE
 from scheduler_daemon.rules.cron import LONGEST_EXPRESSION, MACROS, parse_cron, times_of_day
 from scheduler_daemon.rules.month_dates import MonthDates
+
+FOUR_CENTURIES = dt.date(401, 1, 1).toordinal() - 1
 
 
 def ordinal(*date: int) -> int:
@@ -64,8 +65,8 @@ def test_the_canonical_form_writes_sets_in_one_way_and_keeps_stars(
 @pytest.mark.parametrize("macro", MACROS)
 def test_every_macro_is_its_five_fields_and_is_written_in_lower_case(macro: str) -> None:
     assert canonical_cron(macro) == MACROS[macro]
-    with pytest.raises(InvalidRule):
-        canonical_cron(macro.upper())
+    with pytest.raises(InvalidRule, match=f"macros are lower-case: write {macro};"):
+        canonical_cron(macro.capitalize().replace(macro[1], macro[1].upper(), 1))
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,18 @@ def test_a_refusal_names_the_field_and_says_what_is_allowed(text: str, part: str
         canonical_cron(text)
     assert part in caught.value.message
     assert caught.value.field == "cron.expression"
+
+
+@pytest.mark.parametrize(
+    ("item", "written"),
+    [("mon-sun", "1-7"), ("fri-SUN", "5-7"), ("6-0", "6-7"), ("2-sun/2", "2-7")],
+)
+def test_a_range_up_to_sunday_is_told_to_end_with_seven(item: str, written: str) -> None:
+    with pytest.raises(InvalidRule) as caught:
+        canonical_cron(f"0 0 * * {item}")
+    assert "sun is 0" in caught.value.message
+    assert caught.value.message.endswith(f"write {written}.")
+    assert canonical_cron(f"0 0 * * {written}")
 
 
 @pytest.mark.parametrize("value", [None, 5, ["0 0 * * *"], {}])
@@ -202,10 +215,16 @@ def test_the_date_before_is_found_likewise(
     assert dates(expression).on_or_before(ordinal(*start)) == ordinal(*found)
 
 
-def test_dates_end_with_the_calendar() -> None:
-    assert dates("0 0 29 2 *").on_or_after(ordinal(9996, 3, 1)) is None
-    assert dates("0 0 * * *").on_or_after(LAST_DATE) == LAST_DATE
-    assert dates("0 0 * * *").on_or_after(LAST_DATE + 1) is None
-    assert dates("0 0 29 2 *").on_or_before(ordinal(4, 2, 28)) is None
-    assert dates("0 0 * * *").on_or_before(1) == 1
-    assert dates("0 0 * * *").on_or_before(0) is None
+@pytest.mark.parametrize(
+    "expression", ["0 0 * * *", "0 0 1 1 *", "0 0 29 2 *", "0 0 31 12 *", "0 0 13 * 5", "0 0 * * 0"]
+)
+def test_dates_before_year_1_and_after_year_9999_are_those_400_years_away(expression: str) -> None:
+    days = dates(expression)
+    for date in (-800, -366, -1, 0, 1):
+        later = date + FOUR_CENTURIES
+        assert days.on_or_before(date) == days.on_or_before(later) - FOUR_CENTURIES
+        assert days.on_or_after(date) == days.on_or_after(later) - FOUR_CENTURIES
+    for date in (ordinal(9999, 12, 31) + n for n in (-1, 0, 1, 2, 800)):
+        earlier = date - FOUR_CENTURIES
+        assert days.on_or_before(date) == days.on_or_before(earlier) + FOUR_CENTURIES
+        assert days.on_or_after(date) == days.on_or_after(earlier) + FOUR_CENTURIES

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -88,6 +89,18 @@ def test_there_is_exactly_one_selector(params: dict[str, Any], found: str) -> No
     assert all(name in error.message for name in SELECTORS)
 
 
+@pytest.mark.parametrize(
+    ("params", "shown"), [(None, "null"), ([], "an empty list"), ("at", '"at"'), (5, "5")]
+)
+@pytest.mark.parametrize("parse", [parse_selector, parse_rule])
+def test_a_selector_is_a_member_of_an_object(
+    parse: Callable[[object, dt.datetime], object], params: object, shown: str
+) -> None:
+    with pytest.raises(InvalidSelector, match="Give an object with exactly one of") as caught:
+        parse(params, NOW)
+    assert caught.value.message.endswith(f"got {shown}.")
+
+
 @pytest.mark.parametrize("now", [NOW, NOW.replace(year=2030)])
 def test_a_rule_may_be_read_without_a_look_at_its_target(now: dt.datetime) -> None:
     assert parse_rule({"at": "2026-03-02T00:00:00Z"}, now) == At(
@@ -95,7 +108,9 @@ def test_a_rule_may_be_read_without_a_look_at_its_target(now: dt.datetime) -> No
     )
 
 
-@pytest.mark.parametrize("value", [True, 60.0, "60", None, [60], 2**53, -(2**53)])
+@pytest.mark.parametrize(
+    "value", [True, 60.0, float("nan"), "60", None, [60], 2**53, 2**64, -(2**53)]
+)
 @pytest.mark.parametrize("name", ["after_seconds", "every_seconds"])
 def test_seconds_are_an_integer_that_every_reader_can_tell(name: str, value: object) -> None:
     error = refusal({name: value})
