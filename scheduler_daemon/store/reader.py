@@ -100,8 +100,7 @@ class Reader:
         """The reminder and its newest dispatch; None where there is none, BadRow undecoded."""
 
         def question(conn: sqlite3.Connection) -> tuple[Reminder, Dispatch | None] | BadRow | None:
-            values = {"number": number, "owner": owner, "session": session}
-            row = conn.execute(QUERIES["reminder_by_number"], values).fetchone()
+            row = reminder_row(conn, number, owner, session)
             if row is None:
                 return None
             reminder = read_reminder(row)
@@ -256,6 +255,15 @@ class Reader:
 def meta_value(conn: sqlite3.Connection, name: str) -> str | None:
     value: str | None = _value(conn, "meta_value", {"name": name})
     return value
+
+
+def reminder_row(
+    conn: sqlite3.Connection, number: int, owner: int | None, session: str | None
+) -> Row | None:
+    """The row of a reminder, one that is set aside too; None for owner or Session means any."""
+    values = {"number": number, "owner": owner, "session": session}
+    row: Row | None = conn.execute(QUERIES["reminder_by_number"], values).fetchone()
+    return row
 
 
 def last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scheduler_daemon.errors import (
-    IdempotencyConflict,
-    LimitReached,
     ReminderNotFound,
-    SchedulerError,
 )
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import Dispatch, FollowUp, Instant, Occurrence, Reminder, Rule
+from scheduler_daemon.model import Dispatch, FollowUp, Instant, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store.creation import Created as Created
+from scheduler_daemon.store.creation import Draft as Draft
+from scheduler_daemon.store.creation import Limits as Limits
+from scheduler_daemon.store.creation import create
 from scheduler_daemon.store.database import Database, Identity, open_database
 from scheduler_daemon.store.queries import QUERIES
-from scheduler_daemon.store.reader import Key, Reader, last_dispatch
+from scheduler_daemon.store.reader import Key, Reader, last_dispatch, reminder_row
 from scheduler_daemon.store.rows import (
     BadRow,
-    Row,
     context_text,
     decode_reminder,
     rule_columns,
@@ -34,44 +33,6 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 NOT_FOUND = "no reminder of yours has this id here; reminder.list shows those that exist"
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A creation whose form was checked.
-
-    `target` is None when the time was refused: `refusal` is raised unless the idempotency key
-    finds what an earlier request made. `request_hash` is of the canonical request.
-    """
-
-    owner_uid: int
-    session_id: str
-    rule: Rule
-    target: Instant | None
-    refusal: SchedulerError | None
-    title: str | None
-    prompt: str
-    context: Mapping[str, str] | None
-    key: str | None
-    request_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    """What a creation gave: `reminder` is None when the key's reminder is gone."""
-
-    number: int
-    reminder: Reminder | None
-    last_dispatch: Dispatch | None
-    created: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most active reminders to keep."""
-
-    per_session: int
-    per_owner: int
 
 
 class Store:
@@ -123,7 +84,7 @@ class Store:
 
     async def create(self, draft: Draft, now: Instant, limits: Limits) -> Created:
         """Store a reminder, or find the one its idempotency key made."""
-        return await self._writer.run(lambda conn: _create(conn, draft, now, limits))
+        return await self._writer.run(lambda conn: create(conn, draft, now, limits))
 
     async def change(
         self,
@@ -137,11 +98,7 @@ class Store:
         `changed` is pure; what it raises reaches the caller and nothing is written, and neither
         is anything when it gives back its argument. Raises reminder_not_found.
         """
-        return await self._writer.run(
-            lambda conn: _change(
-                conn, {"number": number, "owner": owner, "session": session}, changed
-            )
-        )
+        return await self._writer.run(lambda conn: _change(conn, number, owner, session, changed))
 
     async def delete(
         self, number: int, owner: int | None, session: str | None, now: Instant
@@ -230,102 +187,14 @@ class Store:
         return await self._writer.run(act)
 
 
-def _create(conn: sqlite3.Connection, draft: Draft, now: Instant, limits: Limits) -> Created:
-    who = {"owner": draft.owner_uid, "session": draft.session_id}
-    earlier = _earlier(conn, draft, who)
-    if earlier is not None:
-        return earlier
-    if draft.target is None:
-        assert draft.refusal is not None
-        raise draft.refusal
-    _check_limits(conn, who, limits)
-    at = instant_text(now)
-    values = rule_columns(draft.rule, draft.target) | {
-        "owner_uid": draft.owner_uid,
-        "session_id": draft.session_id,
-        "title": draft.title,
-        "prompt": draft.prompt,
-        "context": context_text(draft.context),
-        "after_at": at,
-        "computed_at": at,
-        "created_at": at,
-    }
-    number = conn.execute(QUERIES["insert_reminder"], values).lastrowid
-    assert number is not None
-    if draft.key is not None:
-        conn.execute(
-            QUERIES["insert_key"],
-            who
-            | {"key": draft.key, "request_hash": draft.request_hash, "number": number, "now": at},
-        )
-    return Created(number, _made(draft, draft.target, number, now), None, created=True)
-
-
-def _made(draft: Draft, target: Instant, number: int, now: Instant) -> Reminder:
-    return Reminder(
-        number=number,
-        owner_uid=draft.owner_uid,
-        session_id=draft.session_id,
-        rule=draft.rule,
-        title=draft.title,
-        prompt=draft.prompt,
-        context=draft.context or None,
-        scheduled_at=target,
-        after_at=now,
-        computed_at=now,
-        last_occurrence_at=None,
-        generation=0,
-        status="active",
-        ended_at=None,
-        ended_reason=None,
-        revision=1,
-        timing_revision=1,
-        words_revision=1,
-        created_at=now,
-    )
-
-
-def _earlier(conn: sqlite3.Connection, draft: Draft, who: dict[str, Any]) -> Created | None:
-    if draft.key is None:
-        return None
-    found = conn.execute(QUERIES["key_found"], who | {"key": draft.key}).fetchone()
-    if found is None:
-        return None
-    request_hash, number = found
-    if request_hash != draft.request_hash:
-        raise IdempotencyConflict(
-            "this idempotency_key was used in this Session for another request; "
-            "repeat that request as it was, or take a new key",
-            field="idempotency_key",
-        )
-    row = _row(conn, {"number": number, "owner": draft.owner_uid, "session": None})
-    if row is None:
-        return Created(number, None, None, created=False)
-    return Created(number, decode_reminder(row), last_dispatch(conn, number), created=False)
-
-
-def _check_limits(conn: sqlite3.Connection, who: dict[str, Any], limits: Limits) -> None:
-    for name, limit, where in (
-        ("active_of_session", limits.per_session, "this Session"),
-        ("active_of_owner", limits.per_owner, "this user"),
-    ):
-        row = conn.execute(QUERIES[name], who).fetchone()
-        if row and row[0] >= limit:
-            raise LimitReached(
-                f"{where} has {row[0]} active reminders and may keep {limit}; "
-                "delete some that are no longer wanted"
-            )
-
-
-def _row(conn: sqlite3.Connection, values: dict[str, Any]) -> Row | None:
-    row: Row | None = conn.execute(QUERIES["reminder_by_number"], values).fetchone()
-    return row
-
-
 def _change(
-    conn: sqlite3.Connection, where: dict[str, Any], changed: Callable[[Reminder], Reminder]
+    conn: sqlite3.Connection,
+    number: int,
+    owner: int | None,
+    session: str | None,
+    changed: Callable[[Reminder], Reminder],
 ) -> tuple[Reminder, Reminder, Dispatch | None]:
-    row = _row(conn, where)
+    row = reminder_row(conn, number, owner, session)
     if row is None:
         raise ReminderNotFound(NOT_FOUND, field="id")
     old = decode_reminder(row)

@@ -1,0 +1,141 @@
+"""Creating a reminder in a transaction: what was asked for, the key it came with, the limits."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler_daemon.errors import IdempotencyConflict, LimitReached, SchedulerError
+from scheduler_daemon.model import Dispatch, Instant, Reminder, Rule
+from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store.queries import QUERIES
+from scheduler_daemon.store.reader import last_dispatch, reminder_row
+from scheduler_daemon.store.rows import context_text, decode_reminder, rule_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A creation whose form was checked.
+
+    `target` is None when the time was refused: `refusal` is raised unless the idempotency key
+    finds what an earlier request made. `request_hash` is of the canonical request.
+    """
+
+    owner_uid: int
+    session_id: str
+    rule: Rule
+    target: Instant | None
+    refusal: SchedulerError | None
+    title: str | None
+    prompt: str
+    context: Mapping[str, str] | None
+    key: str | None
+    request_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What a creation gave: `reminder` is None when the key's reminder is gone."""
+
+    number: int
+    reminder: Reminder | None
+    last_dispatch: Dispatch | None
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most active reminders to keep."""
+
+    per_session: int
+    per_owner: int
+
+
+def create(conn: sqlite3.Connection, draft: Draft, now: Instant, limits: Limits) -> Created:
+    """Store a reminder, or find the one its idempotency key made. See Store.create."""
+    who = {"owner": draft.owner_uid, "session": draft.session_id}
+    earlier = _earlier(conn, draft, who)
+    if earlier is not None:
+        return earlier
+    if draft.target is None:
+        assert draft.refusal is not None
+        raise draft.refusal
+    _check_limits(conn, who, limits)
+    at = instant_text(now)
+    values = rule_columns(draft.rule, draft.target) | {
+        "owner_uid": draft.owner_uid,
+        "session_id": draft.session_id,
+        "title": draft.title,
+        "prompt": draft.prompt,
+        "context": context_text(draft.context),
+        "after_at": at,
+        "computed_at": at,
+        "created_at": at,
+    }
+    number = conn.execute(QUERIES["insert_reminder"], values).lastrowid
+    assert number is not None
+    if draft.key is not None:
+        conn.execute(
+            QUERIES["insert_key"],
+            who
+            | {"key": draft.key, "request_hash": draft.request_hash, "number": number, "now": at},
+        )
+    return Created(number, _made(draft, draft.target, number, now), None, created=True)
+
+
+def _made(draft: Draft, target: Instant, number: int, now: Instant) -> Reminder:
+    return Reminder(
+        number=number,
+        owner_uid=draft.owner_uid,
+        session_id=draft.session_id,
+        rule=draft.rule,
+        title=draft.title,
+        prompt=draft.prompt,
+        context=draft.context or None,
+        scheduled_at=target,
+        after_at=now,
+        computed_at=now,
+        last_occurrence_at=None,
+        generation=0,
+        status="active",
+        ended_at=None,
+        ended_reason=None,
+        revision=1,
+        timing_revision=1,
+        words_revision=1,
+        created_at=now,
+    )
+
+
+def _earlier(conn: sqlite3.Connection, draft: Draft, who: dict[str, Any]) -> Created | None:
+    if draft.key is None:
+        return None
+    found = conn.execute(QUERIES["key_found"], who | {"key": draft.key}).fetchone()
+    if found is None:
+        return None
+    request_hash, number = found
+    if request_hash != draft.request_hash:
+        raise IdempotencyConflict(
+            "this idempotency_key was used in this Session for another request; "
+            "repeat that request as it was, or take a new key",
+            field="idempotency_key",
+        )
+    row = reminder_row(conn, number, draft.owner_uid, None)
+    if row is None:
+        return Created(number, None, None, created=False)
+    return Created(number, decode_reminder(row), last_dispatch(conn, number), created=False)
+
+
+def _check_limits(conn: sqlite3.Connection, who: dict[str, Any], limits: Limits) -> None:
+    for name, limit, where in (
+        ("active_of_session", limits.per_session, "this Session"),
+        ("active_of_owner", limits.per_owner, "this user"),
+    ):
+        row = conn.execute(QUERIES[name], who).fetchone()
+        if row and row[0] >= limit:
+            raise LimitReached(
+                f"{where} has {row[0]} active reminders and may keep {limit}; "
+                "delete some that are no longer wanted"
+            )
