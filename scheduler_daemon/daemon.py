@@ -114,6 +114,7 @@ def _take(path: Path) -> Lock:
     lock = Lock(path)
     try:
         create_file(path)
+        lock.hold_file(path)
     except DatabaseRefused:
         lock.release()
         raise
@@ -189,7 +190,8 @@ class Daemon:
     async def _serve(self, store: Store, scheduler: Scheduler, status: StatusBoard) -> None:
         zone_mark = await store.upkeep(note_zone_data(zone_data_version()))
         door = self._door()
-        address = bind(self._settings.socket)
+        others = bool(self._settings.allowed_uids or self._settings.allowed_gids)
+        address = bind(self._settings.socket, others=others)
         try:
             listener = self._listener(address.socket, door, store, scheduler, status)
             looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")

@@ -69,7 +69,8 @@ class AgentHost:
     """Takes the follow-ups of `sessions` and gives each to `deliver`.
 
     `name` shows in receipts and in the daemon's status. `sessions` are names, or `"*"` for every
-    Session of this user. `max_in_flight` is how many follow-ups may be unanswered at once (16).
+    Session of this user. `max_in_flight` is how many follow-ups may ever be unanswered at once;
+    None lets the daemon choose, which begins with 16 and goes on past those that stay silent.
 
     `deliver` is called with the params of `session.followup` and puts the message durably into
     the queue of its Session before it returns: None or Admitted means that this was done. Busy

@@ -34,22 +34,31 @@ class Address:
         self.socket.close()
 
 
-def bind(path: Path) -> Address:
+def bind(path: Path, *, others: bool) -> Address:
     """Listen at `path`, mode 0600 from the first instant; a stale socket is replaced.
 
+    With `others` everybody may connect (0666, in a folder made 0711): the daemon asks the kernel
+    who came and refuses those that are not allowed, in words.
     Only called while the database's lock is held. Raises SocketRefused, also when somebody
     answers there: that daemon has another database.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(path.parent, 0o711 if others else 0o700)
         with _alone_in(path.parent):
             _remove_stale(path)
-            return Address(_listen(path), path)
+            return Address(_listen(path, 0o666 if others else 0o600), path)
     except (FileExistsError, NotADirectoryError):
         raise SocketRefused(f"cannot listen at {path}: that is not inside a folder") from None
     except OSError as error:
         # Python's own refusal of a path that is too long has no number.
         raise SocketRefused(f"cannot listen at {path}: {error.strerror or error}") from None
+
+
+def _make_folder(folder: Path, mode: int) -> None:
+    """Make the folder where it is missing; one that is there keeps its mode."""
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(mode)
 
 
 @contextmanager
@@ -67,9 +76,9 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _listen(path: Path) -> socket.socket:
+def _listen(path: Path, mode: int) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    before = os.umask(0o177)
+    before = os.umask(0o777 & ~mode)
     try:
         sock.bind(str(path))
         sock.listen(BACKLOG)

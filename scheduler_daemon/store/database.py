@@ -42,20 +42,21 @@ def is_of_the_file(error: Exception) -> bool:
 
 
 class Lock:
-    """Holds a database for one process, by `flock(2)` on a file beside it.
+    """Holds a database for one process, by `flock(2)` on a file beside it and on the file itself.
 
-    Not on the database itself: closing any descriptor of it would drop SQLite's own locks.
+    The first says who holds it and is there before the database is. The second stands against
+    another name of the same file (a hard link).
     """
 
     def __init__(self, path: Path) -> None:
-        self._fd = -1
+        self._fds: list[int] = []
         try:
-            self._fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+            fd = self._open(f"{path}.lock")
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
-            holder = os.pread(self._fd, 64, 0).decode(errors="replace").strip() or "unknown"
+            holder = os.pread(fd, 64, 0).decode(errors="replace").strip() or "unknown"
             self.release()
             raise DatabaseRefused(
                 f"the database {path} is held by another scheduler-daemon (process {holder})"
@@ -67,9 +68,23 @@ class Lock:
                 "it must be a folder that this user may write"
             ) from None
 
+    def hold_file(self, path: Path) -> None:
+        """Hold the database itself, which must be there and not open yet."""
+        try:
+            fcntl.flock(self._open(str(path)), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DatabaseRefused(
+                f"the database {path} is held by another scheduler-daemon under another name"
+            ) from None
+
     def release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
+        """Let go; only once SQLite has closed the file, whose locks would go with ours."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+    def _open(self, path: str) -> int:
+        self._fds.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        return self._fds[-1]
 
 
 def examine(path: Path) -> None:
@@ -97,9 +112,22 @@ def examine(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Make the folder of the database (0700) where it is missing."""
+    """Make the folder of the database, or make it private (0700) where it is this user's own.
+
+    A folder that everybody writes in, or that is another user's, is left as it is and refused
+    when others may replace what is in it.
+    """
+    folder = path.parent
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+        if found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
+            if found.st_mode & 0o077:
+                folder.chmod(0o700)
+        elif found.st_mode & 0o022:
+            raise DatabaseRefused(
+                f"others may write in the state directory {folder}; choose one that is this user's"
+            )
     except OSError as error:
         raise DatabaseRefused(
             f"cannot make the state directory {path.parent}: {error.strerror}"

@@ -92,6 +92,7 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
                 _copy(conn, path, wanted[-len(todo) - 1].number, now)
             for migration in todo:
                 _apply(conn, migration, now)
+            _check_whole(conn, wanted)
     except sqlite3.Error as error:
         raise DatabaseRefused(f"cannot bring the database {path} to this schema: {error}") from None
     except OSError as error:
@@ -116,6 +117,22 @@ def _apply(conn: sqlite3.Connection, migration: Migration, now: str) -> None:
     except sqlite3.Error:
         conn.rollback()
         raise
+
+
+def _check_whole(conn: sqlite3.Connection, migrations: list[Migration]) -> None:
+    """Refuse a file that lacks a part of the schema; parts that somebody added are no matter."""
+    with closing(sqlite3.connect(":memory:")) as model:
+        for migration in migrations:
+            model.executescript(migration.sql)
+        lacking = _parts(model) - _parts(conn)
+    if lacking:
+        raise DatabaseRefused(
+            f"the database lacks {', '.join(sorted(lacking))}; put a copy of it in its place"
+        )
+
+
+def _parts(conn: sqlite3.Connection) -> set[str]:
+    return {f"{kind} {name}" for kind, name in conn.execute("SELECT type, name FROM sqlite_master")}
 
 
 def statements(script: str) -> Iterator[str]:

@@ -136,12 +136,12 @@ def read_reminder(row: Row) -> Reminder | BadRow:
 def _rule(column: dict[str, Any], target: Instant) -> Rule:
     match column["kind"]:
         case "after":
-            return After(_whole(column["delay_seconds"]))
+            return After(_whole(column["delay_seconds"], 1))
         case "at":
             return At(target)
         case "every":
             anchor = parse_instant_text(column["anchor_at"])
-            return Every(_whole(column["interval_seconds"]), anchor)
+            return Every(_whole(column["interval_seconds"], 300), anchor)
         case "daily":
             return Daily(_time(column["local_time"]), _zone(column["time_zone"]))
         case "weekly":
@@ -155,9 +155,11 @@ def _rule(column: dict[str, Any], target: Instant) -> Rule:
     raise ValueError(f"kind {column['kind']!r} is unknown")
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Any, least: int = 0) -> int:
     if not isinstance(value, int):
         raise TypeError("a whole number is missing")
+    if value < least:
+        raise ValueError(f"{value} is less than {least}")
     return value
 
 
@@ -191,6 +193,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _filled(value: Any) -> str:
+    if not _text(value):
+        raise ValueError("is empty")
+    return str(value)
+
+
 def _maybe_text(value: Any) -> str | None:
     return None if value is None else _text(value)
 
@@ -217,9 +225,9 @@ def _maybe_instant(text: str | None) -> Instant | None:
 _DECODED: dict[str, Callable[[Any], Any]] = {
     "number": _whole,
     "owner_uid": _whole,
-    "session_id": _text,
+    "session_id": _filled,
     "title": _maybe_text,
-    "prompt": _text,
+    "prompt": _filled,
     "context": _context,
     "scheduled_at": parse_instant_text,
     "after_at": parse_instant_text,

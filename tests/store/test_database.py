@@ -242,11 +242,22 @@ def test_a_file_that_others_could_read_is_closed_to_them(path: Path) -> None:
     assert mode(path) == 0o600
 
 
-def test_a_folder_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
-    """It may be anybody's, even /tmp."""
-    tmp_path.chmod(0o755)
+@pytest.mark.parametrize("found", [0o755, 0o777, 0o770])
+def test_a_folder_of_this_user_that_was_there_is_made_private(tmp_path: Path, found: int) -> None:
+    tmp_path.chmod(found)
     make_private(tmp_path / "scheduler.db")
-    assert mode(tmp_path) == 0o755
+    assert mode(tmp_path) == 0o700
+
+
+def test_a_folder_that_everybody_writes_in_is_refused_and_keeps_its_mode(tmp_path: Path) -> None:
+    """/tmp is one: a file in it is safe, a folder of everybody's must stay open."""
+    tmp_path.chmod(0o1777)
+    with pytest.raises(DatabaseRefused, match="others may write in the state directory"):
+        make_private(tmp_path / "scheduler.db")
+    assert mode(tmp_path) == 0o1777
+    tmp_path.chmod(0o1755)
+    make_private(tmp_path / "scheduler.db")
+    assert mode(tmp_path) == 0o1755
 
 
 # --- who holds it
@@ -282,6 +293,18 @@ def test_a_holder_that_did_not_say_who_it_is_is_refused_all_the_same(path: Path)
     with pytest.raises(DatabaseRefused, match="process unknown"):
         Lock(path)
     lock.release()
+
+
+def test_another_name_of_the_same_file_is_refused(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "scheduler.db"
+    other.parent.mkdir()
+    other.hardlink_to(path)
+    first, second = Lock(path), Lock(other)
+    first.hold_file(path)
+    with pytest.raises(DatabaseRefused, match="scheduler-daemon under another name"):
+        second.hold_file(other)
+    first.release()
+    second.release()
 
 
 # --- how it is opened

@@ -52,6 +52,20 @@ def test_a_second_time_nothing_is_done_and_nothing_is_changed(path: Path) -> Non
     assert [each.name for each in path.parent.iterdir()] == ["scheduler.db"]
 
 
+def test_a_file_that_lacks_a_part_of_its_schema_is_refused_and_one_that_has_more_is_not(
+    path: Path,
+) -> None:
+    migrate(path, NOW)
+    with by_hand(path) as conn:
+        conn.execute("CREATE VIEW mine AS SELECT id FROM reminders")
+    assert migrate(path, NOW) == []
+    with by_hand(path) as conn:
+        conn.execute("DROP VIEW history")
+        conn.execute("DROP TABLE past_words")
+    with pytest.raises(DatabaseRefused, match=r"lacks .*table past_words, view history"):
+        migrate(path, NOW)
+
+
 def test_an_older_file_gets_what_it_lacks(path: Path) -> None:
     migrate(path, NOW, [FIRST])
     assert migrate(path, NOW, [FIRST, SECOND]) == ["0002_second"]

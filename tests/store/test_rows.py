@@ -196,6 +196,8 @@ def test_the_rows_that_the_next_test_breaks_are_good() -> None:
         ({"prompt": "a\0b"}, "prompt: holds a NUL character"),
         ({"prompt": "caf\udce9"}, "prompt: holds bytes that are not UTF-8"),
         ({"prompt": None}, "prompt: text is missing"),
+        ({"prompt": ""}, "prompt: is empty"),
+        ({"kind": "after", "delay_seconds": 0}, "rule: 0 is less than 1"),
         ({"title": "a\0b"}, "title: holds a NUL character"),
         ({"session_id": "caf\udce9"}, "session_id: holds bytes that are not UTF-8"),
         ({"context": "[]"}, "context: is not an object"),
