@@ -161,7 +161,8 @@ class Settings(BaseModel):
         AfterValidator(_users),
         Field(
             description="Users who may connect, as numbers or names, beside root and the daemon's"
-            " own user.",
+            " own user. With this or allowed_gids the socket is open to all (0666), and each peer"
+            " is judged by its credentials.",
             examples=[[1000, "alice"]],
         ),
     ] = ()
