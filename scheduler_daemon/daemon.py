@@ -212,7 +212,7 @@ class Daemon:
             self._log_start()
             self.ready.set()
         await _any_of(looping, self._stop)
-        log.info("daemon_stopping")
+        log.info("stop_requested")
 
     async def _first_look(self, scheduler: Scheduler, looping: asyncio.Task[None]) -> None:
         enough = asyncio.Event()

@@ -108,6 +108,8 @@ class Scheduler:
     def attach(self, host: Host, sessions: list[str] | Literal["*"]) -> None:
         """The host takes these Sessions from now on; what is overdue goes at once."""
         self.hosts.attach(host, sessions)
+        count = sessions if sessions == "*" else len(sessions)
+        log.info("host_attached", host=host.name, owner_uid=host.uid, sessions=count)
         if sessions == "*":
             self._scans[host.uid] = Scan(self._clock.now())
             keys = [key for key in self._states if key[0] == host.uid]
@@ -133,6 +135,7 @@ class Scheduler:
 
     def close(self, host: Host) -> None:
         """The host's connection ended."""
+        log.info("host_left", host=host.name, owner_uid=host.uid)
         host.close()
         self.detach(host, "*")
 

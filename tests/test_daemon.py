@@ -86,7 +86,7 @@ async def test_a_start_and_a_stop_are_each_a_line_in_the_log(folder: Path) -> No
     assert started["database"] == str(on.database)
     assert started["socket"] == str(on.path)
     assert started["pid"] == os.getpid()
-    assert [entry["event"] for entry in logs][-2:] == ["daemon_stopping", "daemon_stopped"]
+    assert [entry["event"] for entry in logs][-2:] == ["stop_requested", "daemon_stopped"]
 
 
 async def refused(folder: Path, error: type[Exception], **more: Any) -> None:
