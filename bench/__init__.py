@@ -1,0 +1,1 @@
+"""The measured claims, each one command: `python -m bench NAME`; no test is a measurement."""
