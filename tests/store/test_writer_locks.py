@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.store.writer import LOCKED
 from tests.store.writing import Act, Bench, InterruptedFromOutside, bench, write
+
+T = TypeVar("T")
 
 
 class Stranger:
@@ -43,6 +46,12 @@ async def stranger(writing: Bench) -> AsyncIterator[Stranger]:
     program.close()
 
 
+async def soon(awaited: Awaitable[T]) -> T:
+    """What comes of it; a writer that hangs is a failure, not a test that never ends."""
+    async with asyncio.timeout(30):
+        return await awaited
+
+
 def started(writing: Bench, *names: str, patient: bool = False) -> list[asyncio.Task[str]]:
     return [asyncio.create_task(writing.writer.run(write(name), patient=patient)) for name in names]
 
@@ -57,7 +66,7 @@ async def test_a_writer_waits_for_the_lock_and_tries_again(
         await writing.ticks.next_read()
         assert not any(run.done() for run in runs)
     stranger.unlock()
-    assert await asyncio.gather(*runs) == ["a", "b"]
+    assert await soon(asyncio.gather(*runs)) == ["a", "b"]
     assert writing.stored() == ["a", "b"]
     assert writing.failures == []
 
@@ -74,11 +83,11 @@ async def test_after_wait_seconds_nothing_was_stored_and_that_is_said(
     assert not early.done()
     writing.ticks.now = 10.0
     with pytest.raises(PersistenceFailed, match=LOCKED):
-        await early
+        await soon(early)
     assert not later.done()
     assert writing.failures == ["another program holds the write lock"]
     stranger.unlock()
-    assert await later == "later"
+    assert await soon(later) == "later"
     assert writing.stored() == ["later"]
 
 
@@ -89,11 +98,11 @@ async def test_the_patient_wait_without_end(writing: Bench, stranger: Stranger) 
     await writing.ticks.next_read()
     writing.ticks.now = 1e9
     with pytest.raises(PersistenceFailed):
-        await other
+        await soon(other)
     await writing.ticks.next_read()
     assert not patient.done()
     stranger.unlock()
-    assert await patient == "patient"
+    assert await soon(patient) == "patient"
 
 
 async def test_when_the_store_closes_even_the_patient_wait_no_longer_than_wait_seconds(
@@ -109,8 +118,8 @@ async def test_when_the_store_closes_even_the_patient_wait_no_longer_than_wait_s
     assert not patient.done()
     writing.ticks.now = 10.0
     with pytest.raises(PersistenceFailed, match=LOCKED):
-        await patient
-    await closing
+        await soon(patient)
+    await soon(closing)
     stranger.unlock()
     assert writing.stored() == []
 
@@ -122,7 +131,7 @@ async def test_more_than_a_group_waits_and_is_refused_as_a_whole(
     runs = started(writing, *map(str, range(100)))
     await writing.ticks.next_read()
     writing.ticks.now = 10.0
-    given = await asyncio.gather(*runs, return_exceptions=True)
+    given = await soon(asyncio.gather(*runs, return_exceptions=True))
     assert {type(error) for error in given} == {PersistenceFailed}
     assert len({id(error) for error in given}) == 100
     stranger.unlock()
@@ -158,7 +167,7 @@ async def test_a_lock_between_acts_that_go_one_by_one_holds_up_only_those_behind
     assert not runs[2].done()
     writing.on.clear()
     stranger.unlock()
-    assert await asyncio.gather(*runs) == ["a", "b", "c"]
+    assert await soon(asyncio.gather(*runs)) == ["a", "b", "c"]
     assert writing.stored() == ["a", "b", "c"]
 
 

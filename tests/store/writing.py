@@ -53,7 +53,8 @@ class Bench:
     async def together(self, *acts: Act, patient: bool = False) -> list[Any]:
         """Run acts that wait at the same moment; each one's value or exception."""
         runs = (self.writer.run(act, patient=patient) for act in acts)
-        return await asyncio.gather(*runs, return_exceptions=True)
+        async with asyncio.timeout(60):
+            return await asyncio.gather(*runs, return_exceptions=True)
 
     def stored(self) -> list[str]:
         """What anyone else reads in the file, in the order of writing."""
