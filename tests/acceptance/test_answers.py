@@ -252,3 +252,17 @@ def test_a_busy_session_is_left_alone_until_it_says_that_it_is_ready(
     again = host.next_followup()
     assert again.occurrences == asked.occurrences
     assert host.next_followup().reminders == [behind]
+
+
+def test_a_busy_session_is_tried_at_once_when_another_host_attaches(
+    shared: DaemonProcess, session: str
+) -> None:
+    make_due(shared, session, "one-shot")
+    busy = host_of(shared, session, BUSY)
+    asked = busy.next_followup()
+    wait_for_refusal(shared, asked, "busy")
+    attached = time.monotonic()
+    taken = host_of(shared, session, ADMITTED).next_followup()
+    assert taken.at - attached < 1
+    assert taken.occurrences == asked.occurrences
+    wait_for_receipt(shared, taken)
