@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 SocketPath: TypeAlias = "str | os.PathLike[str]"
 
 _LONGEST = 1e9  # seconds, which the kernel's struct timeval holds wherever this runs
-_NOT_HERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES})
+_NOT_HERE = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG, errno.ELOOP, None}
+)
 _REASONS = {
     errno.ENOENT: "does not exist",
     errno.ENOTDIR: "does not exist",
@@ -73,9 +75,10 @@ def candidates(where: SocketPath | None = None) -> list[str]:
 def connect(where: SocketPath | None, timeout: float | None) -> socket.socket:
     """A blocking socket connected to the first of the candidates that exists.
 
-    Connecting (to a daemon whose queue is full), sending and receiving raise BlockingIOError
-    after `timeout` seconds; None waits for ever, 0 gives a socket that never waits. Raises
-    DaemonUnreachable.
+    A place that this user may not look into, or whose path no socket can have, counts as one
+    where none exists. Connecting (to a daemon whose queue is full), sending and receiving raise
+    BlockingIOError after `timeout` seconds; None waits for ever, 0 gives a socket that never
+    waits. Raises DaemonUnreachable.
     """
     failures: list[tuple[str, str]] = []
     for path in candidates(where):
@@ -84,15 +87,24 @@ def connect(where: SocketPath | None, timeout: float | None) -> socket.socket:
         except BlockingIOError:
             raise
         except (OSError, ValueError) as error:
+            # Python refuses a path that is too long by itself, without a code.
             code = error.errno if isinstance(error, OSError) else None
-            failures.append((path, _REASONS.get(code or 0, "cannot be used")))
+            failures.append((path, _REASONS.get(code or 0, "no socket can have this path")))
             if code not in _NOT_HERE:
                 break
+    raise DaemonUnreachable(_unreachable(failures), [path for path, _ in failures])
+
+
+def _unreachable(failures: Sequence[tuple[str, str]]) -> str:
+    """What was tried, and what helps: a second daemon does not where one is closed to this user."""
     tried = "; ".join(f"{path} ({reason})" for path, reason in failures)
-    raise DaemonUnreachable(
-        f"no daemon answers. Tried: {tried}. Start one with `scheduler-daemon run`, or say where"
-        " its socket is with --socket or SCHEDULER_DAEMON_SOCKET.",
-        [path for path, _ in failures],
+    closed = any(reason == _REASONS[errno.EACCES] for _, reason in failures)
+    advice = (
+        "Ask its owner to let this user in" if closed else "Start one with `scheduler-daemon run`"
+    )
+    return (
+        f"no daemon answers. Tried: {tried}. {advice}, or say where its socket is with --socket or"
+        " SCHEDULER_DAEMON_SOCKET."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_daemon.client import DaemonUnreachable
+from scheduler_daemon.client import DaemonUnreachable, finding
 from scheduler_daemon.client.finding import answering, candidates, connect
 
 SYSTEM = "/run/scheduler-daemon/scheduler.sock"
@@ -110,7 +111,7 @@ def test_nobody_at_all_says_where_it_looked_and_what_to_do() -> None:
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("/" + "x" * 200, "cannot be used"), ("/\ud800", "cannot be used"), ("/dev/null/x", "exist")],
+    [("/" + "x" * 200, "no socket can"), ("/\ud800", "no socket can"), ("/dev/null/x", "exist")],
 )
 def test_a_path_that_can_be_no_socket_is_unreachable_too(path: str, reason: str) -> None:
     with pytest.raises(DaemonUnreachable, match=reason):
@@ -141,3 +142,24 @@ def test_every_daemon_that_answers_is_named(
     assert answering(both[1]) == both[1:]
     runtime_listener.close()
     assert answering()[:1] == both[1:]
+
+
+def test_a_place_too_long_for_a_socket_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, listener: socket.socket
+) -> None:
+    """No daemon can listen there, so the one that does is still to be found."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "x" * 200)
+    with connect(None, 5.0) as sock:
+        assert sock.getpeername() == listener.getsockname()
+
+
+def test_a_socket_closed_to_this_user_does_not_ask_for_a_second_daemon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def deny(path: str, timeout: float | None) -> socket.socket:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(finding, "_connected", deny)
+    with pytest.raises(DaemonUnreachable, match="this user may not open it") as caught:
+        connect("/closed", 5.0)
+    assert "scheduler-daemon run" not in str(caught.value)
