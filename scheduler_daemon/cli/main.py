@@ -127,7 +127,8 @@ def _split(words: Sequence[str]) -> tuple[str, list[str]]:
     skip = False
     for index, word in enumerate(words):
         if not skip and not word.startswith("-"):
-            return word, [*words[:index], *words[index + 1 :]]
+            before = [option for option in words[:index] if option != "--"]
+            return word, [*before, *words[index + 1 :]]
         skip = not skip and word in _WITH_VALUE
     return "", list(words)
 
@@ -150,7 +151,7 @@ def _call(verb: str, words: Sequence[str]) -> int:
         raise MisuseError(f"there is no verb {verb!r}{_nearest(verb)}")
     module, parser = load(verb)
     try:
-        args = parser.parse_args(words)
+        args = parser.read(words)
     except SystemExit:  # --help has been printed
         return exits.DONE
     return module.run(args)

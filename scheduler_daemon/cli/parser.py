@@ -9,7 +9,13 @@ from scheduler_daemon.cli.exits import MisuseError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, NoReturn
+
+_REPEATED = "context"
+"""The one option that may be given again; of other values all but the last would be lost."""
+_QUOTABLE = frozenset({"prompt", "cron", "params"})
+"""What a verb takes where words that were not understood may want quotes around them."""
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -33,13 +39,82 @@ class Parser(argparse.ArgumentParser):
         )
         self.add_argument("--json", action="store_true", help="print JSON instead of words")
         self.add_argument(
-            "--socket", metavar="PATH", help="the daemon's socket, where it is not found by itself"
+            "--socket",
+            type=_path,
+            metavar="PATH",
+            help="the daemon's socket, where it is not found by itself",
         )
 
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """What was typed. Raises MisuseError, or SystemExit once the help has been printed.
+
+        argparse gets options first, each in one word with its value, and the rest after them: by
+        itself it takes `-hurry` for `-h`, and lets only neighbours share a list.
+        """
+        options: list[str] = []
+        others: list[str] = []
+        seen: set[str] = set()
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                others.extend(rest)
+            elif word == "-" or not word.startswith("-"):
+                others.append(word)
+            else:
+                options.append(self._option(word, rest, seen))
+        self._refuse_extra(others)
+        return self.parse_args([*options, *(["--"] if others else []), *others])
+
+    def _option(self, word: str, rest: Iterator[str], seen: set[str]) -> str:
+        """The option that starts with `word` as one word; takes its value from `rest`."""
+        name, equals, _ = word.partition("=")
+        action = self._option_string_actions.get(name)
+        if action is None:
+            self.error(f"there is no option {name}; put -- before words that start with a dash")
+        if action.nargs == 0:
+            return word
+        if name in seen and action.dest != _REPEATED:
+            self.error(f"{name} may be given once")
+        seen.add(name)
+        if equals:
+            return word
+        value = next(rest, None)
+        if value is None:
+            self.error(f"{name} needs a value")
+        if value.startswith("-") and value != "-":
+            self.error(f"{name} needs a value; one that starts with a dash is {name}={value}")
+        return f"{name}={value}"
+
+    def _refuse_extra(self, words: Sequence[str]) -> None:
+        """Refuse more words than the verb has places for."""
+        places = [action for action in self._actions if not action.option_strings]
+        if len(words) <= len(places) or any(action.nargs == "*" for action in places):
+            return
+        hint = ""
+        if any(action.dest in _QUOTABLE for action in self._actions):
+            hint = "; words that belong together want quotes around them"
+        self.error(f"unrecognized arguments: {' '.join(words[len(places) :])}{hint}")
+
     def error(self, message: str) -> NoReturn:
-        if message.startswith("unrecognized arguments"):
-            message += "; words that belong together want quotes around them"
         raise MisuseError(message)
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("takes the path of a socket, and this one is empty")
+    return text
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """The `type` of an option that takes a whole number from `low` to `high`."""
+
+    def number(text: str) -> int:
+        is_number = text.isascii() and text.isdigit() and len(text) <= 10
+        if not (is_number and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(f"takes a whole number, {low} to {high}, not {text!r}")
+        return int(text)
+
+    return number
 
 
 def add_owner(parser: Parser, *, reading: bool) -> None:

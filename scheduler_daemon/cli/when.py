@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 
 from scheduler_daemon.cli import machine_zone
 from scheduler_daemon.cli.exits import MisuseError
@@ -14,21 +13,6 @@ from scheduler_daemon.cli.selectors_input import selector
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-class Once(argparse.Action):
-    """Stores a value that may be given once: of two times, one would be lost without a word."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{option_string} may be given once")
-        setattr(namespace, self.dest, values)
 
 
 def add_selectors(parser: Parser, *, required: bool) -> None:
@@ -43,8 +27,8 @@ def add_selectors(parser: Parser, *, required: bool) -> None:
         ("--weekly", "DAYS@TIME", "mon,wed,fri@09:00 or mon-fri@17:30, on the clock of --tz"),
         ("--cron", "EXPR", 'five fields, "*/15 9-17 * * mon-fri", on the clock of --tz'),
     ):
-        one.add_argument(flag, action=Once, metavar=metavar, help=text)
-    group.add_argument("--tz", action=Once, metavar="ZONE", help="Europe/Berlin, UTC: whose clock")
+        one.add_argument(flag, metavar=metavar, help=text)
+    group.add_argument("--tz", metavar="ZONE", help="Europe/Berlin, UTC: whose clock")
 
 
 def selector_of(args: argparse.Namespace) -> dict[str, Any]:

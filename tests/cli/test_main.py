@@ -44,7 +44,7 @@ def test_the_examples_of_the_help_can_be_typed(verb: str) -> None:
         command = line.partition("schedctl ")[2].partition(" | ")[0]
         words = shlex.split(command)
         assert words[0] == verb
-        parser.parse_args(words[1:])
+        parser.read(words[1:])
 
 
 def test_the_version_is_told(schedctl: Schedctl) -> None:
@@ -79,6 +79,9 @@ def test_a_verb_like_no_other_gets_the_list(schedctl: Schedctl) -> None:
         ["list", "--status", "some"],
         ["preview", "--every", "1h", "--count", "x"],
         ["show"],
+        ["show", "r7", "--owner"],
+        ["list", "--order"],
+        ["list", "--socket", ""],
     ],
 )
 def test_what_cannot_be_parsed_is_one_line_with_the_way_to_the_help(
@@ -93,6 +96,76 @@ def test_what_cannot_be_parsed_is_one_line_with_the_way_to_the_help(
 def test_words_that_want_quotes_are_told_so(schedctl: Schedctl) -> None:
     ended = schedctl("create", "--session", "s1", "--after", "1h", "two", "words")
     assert "unrecognized arguments: words; words that belong together want quotes" in ended.err
+
+
+def test_other_words_too_many_are_not_told_of_quotes(schedctl: Schedctl) -> None:
+    assert "unrecognized arguments: r8; see" in schedctl("show", "r7", "r8").err
+
+
+@pytest.mark.parametrize("prompt", ["-help me", "-hurry", "-h2", "--helpful"])
+def test_words_that_start_with_a_dash_are_no_call_for_help(schedctl: Schedctl, prompt: str) -> None:
+    ended = schedctl("create", "--session", "s1", "--after", "1h", prompt)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.count("\n") == 1
+    assert f"there is no option {prompt}; put -- before words" in ended.err
+
+
+def test_behind_two_dashes_everything_is_a_word() -> None:
+    _, parser = cli.load("create")
+    words = ["--session", "s1", "--after", "1h", "--title=-x", "--", "-help me"]
+    args = parser.read(words)
+    assert (args.prompt, args.title) == ("-help me", "-x")
+    assert parser.read([*words[:-1], "--"]).prompt == "--"
+
+
+def test_two_dashes_alone_change_nothing() -> None:
+    for verb in ("list", "status"):
+        _, parser = cli.load(verb)
+        assert parser.read(["--"]) == parser.read([])
+
+
+def test_two_dashes_may_stand_before_the_verb(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:
+    daemon.answers["hello"] = lambda params: {"uid": 1}
+    assert schedctl("--json", "--", "rpc", "hello") == (0, '{"uid": 1}\n', "")
+
+
+def test_options_may_stand_between_the_words_of_a_list() -> None:
+    _, parser = cli.load("host")
+    args = parser.read(["s1", "--name", "n", "s2"])
+    assert (args.sessions, args.name) == (["s1", "s2"], "n")
+
+
+def test_a_value_that_starts_with_a_dash_is_told_how(schedctl: Schedctl) -> None:
+    ended = schedctl("update", "r7", "--title", "-x")
+    assert ended.status == 2
+    assert "one that starts with a dash is --title=-x" in ended.err
+
+
+@pytest.mark.parametrize("option", ["--session", "--title", "--socket", "--tz", "--owner"])
+def test_an_option_given_twice_is_refused_because_one_would_be_lost(
+    schedctl: Schedctl, option: str
+) -> None:
+    ended = schedctl("create", "hi", "--after", "1h", option, "a", f"{option}=a")
+    assert ended.status == 2
+    assert f"{option} may be given once" in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["history", "r7", "--limit", "0"],
+        ["history", "r7", "--limit", "\u0663"],
+        ["history", "r7", "--limit", "1_0"],
+        ["preview", "--every", "1h", "--count", "0"],
+        ["preview", "--every", "1h", "--count", "101"],
+    ],
+)
+def test_a_number_out_of_range_or_not_of_ascii_digits_is_misuse(
+    schedctl: Schedctl, words: list[str]
+) -> None:
+    ended = schedctl(*words)
+    assert ended.status == 2
+    assert f"argument {words[-2]}: takes a whole number, 1 to " in ended.err
 
 
 def test_a_selector_given_twice_is_refused_because_one_would_be_lost(schedctl: Schedctl) -> None:

@@ -8,7 +8,7 @@ from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
-from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
+from scheduler_daemon.cli.parser import Parser, add_owner, owner_of, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
@@ -27,7 +27,12 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--session", metavar="NAME", help="this Session, its deleted reminders included"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="at most this many (default 100)")
+    parser.add_argument(
+        "--limit",
+        type=whole(1, 1000),
+        metavar="N",
+        help="at most this many, 1 to 1000 (default 100)",
+    )
     parser.add_argument("--cursor", metavar="TEXT", help="go on where the last page ended")
     add_owner(parser, reading=True)
 

@@ -6,9 +6,11 @@ import argparse
 import asyncio
 import logging
 import os
+import re
 from typing import TYPE_CHECKING, NoReturn
 
 from scheduler_daemon.cli import connection, output
+from scheduler_daemon.cli.durations import seconds_of
 from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.client import Admitted, AgentHost, Busy, Gone
@@ -43,16 +45,17 @@ def options(parser: Parser) -> None:
         "--delay",
         type=_delay,
         default=0.0,
-        metavar="S",
-        help="wait so many seconds before answering",
+        metavar="2s",
+        help="wait so long before answering: 0.5s, 90s, 1m30s, at most a day",
     )
     parser.add_argument("--name", default=f"schedctl-{os.getpid()}", help="its name in receipts")
 
 
 def _delay(text: str) -> float:
-    seconds = float(text.removesuffix("s"))
-    if not 0 <= seconds <= 86_400:  # also turns nan away
-        raise argparse.ArgumentTypeError("takes 0 to 86400 seconds")
+    match = re.fullmatch(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)s?", text)
+    seconds = float(match[1]) if match else seconds_of(text, "--delay")
+    if seconds > 86_400:
+        raise argparse.ArgumentTypeError("takes at most a day")
     return seconds
 
 

@@ -9,9 +9,10 @@ from scheduler_daemon import wall
 from scheduler_daemon.cli import exits, output, selectors_input, times
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
-from scheduler_daemon.cli.parser import Parser
+from scheduler_daemon.cli.parser import Parser, whole
 from scheduler_daemon.cli.sentences import RECURRING
 from scheduler_daemon.cli.when import add_selectors, selector_of
+from scheduler_daemon.errors import SchedulerError
 from scheduler_daemon.model import At, Instant, Rule
 from scheduler_daemon.rules import (
     describe,
@@ -36,8 +37,6 @@ EXAMPLES = """\
   schedctl preview --cron "0 9 1 * *" --tz Europe/Berlin --count 12
   schedctl preview --every 90m"""
 
-_MAX_COUNT = 100
-
 
 def options(parser: Parser) -> None:
     add_selectors(parser, required=True)
@@ -48,13 +47,11 @@ def options(parser: Parser) -> None:
         help="count from 2026-03-07T12:00:00Z, say, instead of from now",
     )
     parser.add_argument(
-        "--count", type=int, default=5, metavar="N", help="how many, 1 to 100 (default 5)"
+        "--count", type=whole(1, 100), default=5, metavar="N", help="how many, 1 to 100 (default 5)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    if not 1 <= args.count <= _MAX_COUNT:
-        raise MisuseError(f"--count takes 1 to {_MAX_COUNT}, not {args.count}")
     start = wall.now() if args.start is None else _start(args.start)
     rule, target = parse_selector(selector_of(args), start)
     result = _result(rule, _coming(rule, target, args.count))
@@ -66,9 +63,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start(text: str) -> Instant:
-    """The instant of `--from`."""
+    """The instant of `--from`. Raises MisuseError."""
     value = selectors_input.instant(text, "--from")
-    rule = parse_rule({"at": value}, dt.datetime.min.replace(tzinfo=dt.UTC))
+    try:
+        rule = parse_rule({"at": value}, dt.datetime.min.replace(tzinfo=dt.UTC))
+    except SchedulerError as error:
+        raise MisuseError(f"--from {text}: {error.message.removesuffix('.')}") from None
     assert isinstance(rule, At)
     return rule.instant
 
