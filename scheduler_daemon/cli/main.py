@@ -85,7 +85,7 @@ def run() -> int:
         status = exits.FAILED
     else:
         return status
-    output.abandon_stdout()
+    output.abandon(sys.stdout)
     return status
 
 

@@ -14,6 +14,10 @@ import sys
 from collections.abc import Sequence
 from itertools import accumulate
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
 # C0, DEL, C1, line and paragraph separators, bidirectional controls, lone surrogates.
 _UNSAFE = (
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e"
@@ -56,8 +60,13 @@ def say(line: str) -> None:
 
 
 def note(text: str) -> None:
-    """One line that is not data, on stderr."""
-    print(f"schedctl: {safe(text)}", file=sys.stderr)
+    """One line that is not data, on stderr or nowhere: it changes no status and is never data."""
+    if sys.stderr is None:  # closed; print() would take stdout then
+        return
+    try:
+        print(f"schedctl: {safe(text)}", file=sys.stderr, flush=True)
+    except OSError:
+        abandon(sys.stderr)
 
 
 def use_utf8() -> None:
@@ -67,14 +76,14 @@ def use_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def abandon_stdout() -> None:
+def abandon(stream: TextIO) -> None:
     """Let what is still buffered go nowhere, so that nothing complains about it on the way out."""
     try:
-        stdout = sys.stdout.fileno()
+        descriptor = stream.fileno()
     except (OSError, AttributeError):
         return  # no file behind it: nothing can complain
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stdout)
+    os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 

@@ -18,7 +18,12 @@ def prompt_of(argument: str) -> str:
     """
     if argument != "-":
         return argument
-    data = sys.stdin.buffer.read(MAX_FRAME_BYTES + 1)
+    if sys.stdin is None:
+        raise MisuseError("- reads the prompt from stdin, and stdin is closed")
+    try:
+        data = sys.stdin.buffer.read(MAX_FRAME_BYTES + 1)
+    except OSError as error:
+        raise MisuseError(f"- reads the prompt from stdin: {error.strerror}") from None
     if len(data) > MAX_FRAME_BYTES:
         raise MisuseError("the prompt on stdin is longer than a message can be")
     try:

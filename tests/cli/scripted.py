@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from scheduler_daemon.errors import SchedulerError
 from scheduler_daemon.wire.frames import encode
-from scheduler_daemon.wire.messages import Request, Result, error, parse, request, result
+from scheduler_daemon.wire.messages import Error, Request, Result, error, parse, request, result
 
 Answer: TypeAlias = Callable[[dict[str, Any]], object]
 
@@ -20,7 +20,8 @@ class ScriptedDaemon:
     """`answers` maps a method to what it answers, from the params; a SchedulerError refuses.
 
     `calls` are the requests so far. After `host.attach` each of `followups` is pushed, what the
-    host answers goes to `admissions`, and once all are answered the connection is closed.
+    host answers goes to `admissions`, its errors to `refusals`, and once all are admitted the
+    connection is closed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,6 +30,7 @@ class ScriptedDaemon:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.followups: list[dict[str, object]] = []
         self.admissions: list[object] = []
+        self.refusals: list[object] = []
 
     def params_of(self, method: str) -> list[dict[str, Any]]:
         return [params for called, params in self.calls if called == method]
@@ -50,6 +52,8 @@ def serve(path: Path) -> Iterator[ScriptedDaemon]:
         def handle(self) -> None:
             for line in self.rfile:
                 message = parse(line)
+                if isinstance(message, Error):
+                    daemon.refusals.append(message.error)
                 if isinstance(message, Result):
                     daemon.admissions.append(message.value)
                     if len(daemon.admissions) == len(daemon.followups):

@@ -158,9 +158,16 @@ def test_more_hosts_than_are_listed_may_hold_anything(
 
 
 @pytest.mark.usefixtures("hosts")
-def test_what_nobody_reads_is_not_admitted(daemon: ScriptedDaemon) -> None:
+@pytest.mark.parametrize(("device", "status"), [("pipe", 141), ("/dev/full", 1)])
+def test_what_cannot_be_printed_is_not_admitted(
+    daemon: ScriptedDaemon, device: str, status: int
+) -> None:
+    daemon.answers["hello"] = lambda params: {}
     read_end, write_end = os.pipe()
     os.close(read_end)
+    if device != "pipe":
+        os.close(write_end)
+        write_end = os.open(device, os.O_WRONLY)
     ended = subprocess.run(
         [sys.executable, "-m", "scheduler_daemon.cli", "host", "s1"],
         stdout=write_end,
@@ -169,6 +176,25 @@ def test_what_nobody_reads_is_not_admitted(daemon: ScriptedDaemon) -> None:
         check=False,
     )
     os.close(write_end)
-    assert ended.returncode == 141
+    assert ended.returncode == status
     assert daemon.admissions == []
-    assert ended.stderr == b"schedctl: taking the follow-ups of Session s1; ctrl-C ends it\n"
+    assert len(daemon.refusals) == 1
+    last = ended.stderr.splitlines()[-1]
+    assert status != 1 or last == b"schedctl: cannot write the output: No space left on device"
+
+
+def test_without_a_stdout_it_takes_nothing(daemon: ScriptedDaemon) -> None:
+    command = f"exec {sys.executable} -m scheduler_daemon.cli host s1 >&-"
+    ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(b"schedctl: stdout is closed")
+    assert daemon.calls == []
+
+
+@pytest.mark.parametrize("words", [[""], ["s1", ""], ["s1", "--name="]])
+def test_an_empty_name_is_refused_before_anything_is_asked(
+    schedctl: Schedctl, daemon: ScriptedDaemon, words: list[str]
+) -> None:
+    ended = schedctl("host", *words)
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert daemon.calls == []

@@ -229,7 +229,7 @@ def test_an_interrupt_and_a_closed_pipe_are_quiet(
     ending: BaseException,
     status: int,
 ) -> None:
-    monkeypatch.setattr(output, "abandon_stdout", lambda: None)
+    monkeypatch.setattr(output, "abandon", lambda stream: None)
     assert run_with(monkeypatch, ending) == status
     assert capfd.readouterr() == ("", "")
 
@@ -237,7 +237,7 @@ def test_an_interrupt_and_a_closed_pipe_are_quiet(
 def test_a_full_disk_under_the_output_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output, "abandon_stdout", lambda: None)
+    monkeypatch.setattr(output, "abandon", lambda stream: None)
     assert run_with(monkeypatch, OSError(28, "No space left on device")) == 1
     assert capfd.readouterr().err == (
         "schedctl: cannot write the output: No space left on device\n"

@@ -129,7 +129,7 @@ def test_an_abandoned_stdout_without_a_file_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    output.abandon_stdout()
+    output.abandon(sys.stdout)
 
 
 def test_an_abandoned_stdout_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,4 +138,4 @@ def test_an_abandoned_stdout_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> No
         patched.setattr(sys, "stdout", stdout)
         os.close(read_end)
         print("unread")
-        output.abandon_stdout()
+        output.abandon(sys.stdout)

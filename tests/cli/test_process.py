@@ -168,3 +168,27 @@ def test_a_prompt_on_stdin_that_no_message_could_hold_is_misuse(process: Schedct
     ended = process("create", "--session", "s", "--after", "1h", "-", data=data)
     assert ended.status == 2
     assert "longer than a message" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [("show --owner no-such-user r7 2>&-", 2), ("list 2>&-", 3), ("nonsense 2>/dev/full", 2)],
+)
+def test_errors_never_go_to_stdout_and_keep_their_status(words: str, status: int) -> None:
+    command = f"exec {sys.executable} -m scheduler_daemon.cli {words}"
+    ended = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (status, b"")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "why"), [("<&-", "stdin is closed"), ("0>/dev/null", "Bad file descriptor")]
+)
+def test_a_prompt_from_a_stdin_that_cannot_be_read_is_misuse(stdin: str, why: str) -> None:
+    command = f"exec {sys.executable} -m scheduler_daemon.cli create --session s --after 1h -"
+    ended = subprocess.run(
+        ["sh", "-c", f"{command} {stdin}"], capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert ended.stderr.decode().startswith("schedctl: - reads the prompt from stdin")
+    assert why in ended.stderr.decode()
+    assert ended.stderr.count(b"\n") == 1

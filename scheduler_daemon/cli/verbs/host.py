@@ -7,13 +7,16 @@ import asyncio
 import logging
 import os
 import re
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from scheduler_daemon.cli import connection, output
 from scheduler_daemon.cli.durations import seconds_of
 from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
-from scheduler_daemon.client import Admitted, AgentHost, Busy, Gone
+from scheduler_daemon.client import Admitted, AgentHost, Busy, DaemonUnreachable, Gone
+from scheduler_daemon.errors import InternalError, SchedulerError
 
 if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Followup, HostStatus
@@ -61,6 +64,8 @@ def _delay(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     sessions = _sessions(args)
+    if sys.stdout is None:
+        raise FailedError("stdout is closed: nobody would see what this host takes")
     with connection.connect(args) as client:
         hosts = client.status()["hosts"]
     if not args.take_over:
@@ -79,6 +84,8 @@ def _sessions(args: argparse.Namespace) -> list[str] | str:
         raise MisuseError("name Sessions or give --all, not both")
     if not args.all and not args.sessions:
         raise MisuseError("name the Sessions to take, or give --all")
+    if "" in args.sessions or not args.name:
+        raise MisuseError("the name of a Session or host has at least one character")
     return ALL if args.all else list(args.sessions)
 
 
@@ -135,25 +142,29 @@ class _Trial:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._unread = asyncio.Event()
+        self._failure: OSError | None = None
+        self._failed = asyncio.Event()
 
     async def serve(self, sessions: list[str] | str) -> NoReturn:
-        """Take follow-ups until nobody reads what is printed. Raises BrokenPipeError then."""
+        """Take follow-ups until one cannot be printed. Raises the OSError then."""
         host = AgentHost(self._args.name, sessions, self._deliver, socket=self._args.socket)
         running = asyncio.create_task(host.run())
-        unread = asyncio.create_task(self._unread.wait())
-        await asyncio.wait((running, unread), return_when=asyncio.FIRST_COMPLETED)
-        if unread.done():
-            raise BrokenPipeError
+        failed = asyncio.create_task(self._failed.wait())
+        await asyncio.wait((running, failed), return_when=asyncio.FIRST_COMPLETED)
+        if self._failure is not None:
+            with suppress(DaemonUnreachable, SchedulerError):
+                await host.client.hello()  # answered only after the error answer was read
+            raise self._failure
         await running  # raises what ended it
 
     async def _deliver(self, followup: Followup) -> Admitted | Busy | Gone:
         try:
             print(output.json_line(followup), flush=True)
-        except BrokenPipeError:
-            # Nobody saw it, so the daemon must not hear that it was taken: no answer at all.
-            self._unread.set()
-            await asyncio.Event().wait()
+        except OSError as error:
+            # Nobody saw it, so the daemon must not hear that it was taken.
+            self._failure = error
+            self._failed.set()
+            raise InternalError("the follow-up could not be printed") from None
         await asyncio.sleep(self._args.delay)
         if self._args.busy:
             return Busy()
