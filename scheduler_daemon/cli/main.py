@@ -17,7 +17,7 @@ from scheduler_daemon.cli import exits, output
 from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.client.finding import DaemonUnreachable
-from scheduler_daemon.errors import SchedulerError
+from scheduler_daemon.errors import ReminderNotFound, SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +154,14 @@ def _call(verb: str, words: Sequence[str]) -> int:
         args = parser.read(words)
     except SystemExit:  # --help has been printed
         return exits.DONE
-    return module.run(args)
+    try:
+        return module.run(args)
+    except ReminderNotFound:
+        if getattr(args, "id", None) is None:
+            raise
+        from scheduler_daemon.cli import refusals  # only after one
+
+        raise refusals.not_found(args) from None
 
 
 def load(verb: str) -> tuple[Verb, Parser]:

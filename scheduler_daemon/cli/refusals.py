@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+
 from scheduler_daemon.cli import exits
-from scheduler_daemon.errors import SchedulerError
+from scheduler_daemon.errors import ReminderNotFound, SchedulerError
 
 _STATUS = {
     "reminder_not_found": exits.NOT_FOUND,
@@ -21,12 +23,9 @@ _STATUS = {
 
 # The messages of the other codes say themselves what would be accepted.
 _NEXT = {
-    "reminder_not_found": "`schedctl list --status all` shows what there is",
     "reminder_conflict": "look at it with `schedctl show ID`, then run this again",
-    "reminder_ended": "make a new one with `schedctl create`",
     "limit_reached": "`schedctl list` shows what could be deleted",
-    "persistence_failed": "nothing was stored: free some disk space, or try again later",
-    "persistence_uncertain": "`schedctl list` tells whether it was stored",
+    "persistence_failed": "the log of the daemon says why",
     "overloaded": "try again in a moment",
     "internal_error": "the log of the daemon says more",
 }
@@ -35,6 +34,20 @@ _NEXT = {
 def status_of(error: SchedulerError) -> int:
     """The exit status for a refusal; what is neither a miss nor a refusal by a rule is FAILED."""
     return _STATUS.get(error.code, exits.FAILED)
+
+
+def not_found(args: argparse.Namespace) -> ReminderNotFound:
+    """The refusal of a verb that names one reminder: which, whose, and what shows the others."""
+    whose, owner = "you have", ""
+    if getattr(args, "all_owners", False):
+        whose, owner = "there is", " --all-owners"
+    elif args.owner is not None:
+        whose, owner = f"{args.owner} has", f" --owner {args.owner}"
+    session = getattr(args, "session", None)
+    where = "" if session is None else f" in Session {session!r}"
+    return ReminderNotFound(
+        f"{whose} no reminder {args.id}{where}: `schedctl list --status all{owner}` shows all"
+    )
 
 
 def explain(error: SchedulerError) -> str:

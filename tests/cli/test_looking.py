@@ -77,8 +77,23 @@ def test_an_empty_list_says_so_beside_the_data(schedctl: Schedctl, daemon: Scrip
     daemon.answers["reminder.list"] = lambda params: {"items": []}
     ended = schedctl("list")
     assert (ended.status, ended.out) == (0, "")
-    assert "no such reminder" in ended.err
+    assert "there is no reminder yet; `schedctl create --help`" in ended.err
     assert schedctl("list", "--json") == (0, "", "")
+    assert "there is no such reminder" in schedctl("list", "--session", "s1").err
+
+
+def test_a_list_without_active_ones_tells_of_ended_ones(
+    schedctl: Schedctl, daemon: ScriptedDaemon
+) -> None:
+    daemon.answers["reminder.list"] = lambda params: {
+        "items": [shapes.reminder(state="ended")] if params.get("status") == "all" else []
+    }
+    ended = schedctl("list", "--owner", "0")
+    assert (ended.status, ended.out) == (0, "")
+    hint = "`schedctl list --status all --owner 0` shows ended ones"
+    assert ended.err == f"schedctl: there is no active reminder; {hint}\n"
+    assert daemon.params_of("reminder.list")[1] == {"status": "all", "limit": 1, "owner_uid": 0}
+    assert "there is no such reminder" in schedctl("list", "--status", "ended").err
 
 
 def test_show_says_why_it_has_not_come_and_who_took_the_last_one(
@@ -190,9 +205,18 @@ def test_a_status_without_hosts_says_what_that_means(
 ) -> None:
     daemon.answers["daemon.status"] = lambda params: shapes.status()
     out = schedctl("status").out
-    assert "no agent host is connected" in out
-    assert "none, until something changes" in out
+    assert "no agent host of yours is connected" in out
+    assert "none: nothing waits for its time that a connected host of yours would take" in out
     assert "database" not in out
+
+
+def test_a_status_without_reminders_has_nothing_to_wake_for(
+    schedctl: Schedctl, daemon: ScriptedDaemon
+) -> None:
+    told = shapes.status()
+    told["counts"]["active"] = 0
+    daemon.answers["daemon.status"] = lambda params: told
+    assert "none: you have no active reminder" in schedctl("status").out
 
 
 def test_rpc_calls_any_method(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:

@@ -220,6 +220,6 @@ def test_deleting_what_is_not_there_is_status_4(schedctl: Schedctl, daemon: Scri
     daemon.answers["reminder.delete"] = lambda params: {"id": params["id"], "deleted": False}
     ended = schedctl("delete", "r9")
     assert (ended.status, ended.out) == (4, "")
-    assert "there is no reminder r9" in ended.err
+    assert "you have no reminder r9" in ended.err
     ended = schedctl("delete", "r9", "--json")
     assert (ended.status, ended.out) == (4, '{"id": "r9", "deleted": false}\n')

@@ -12,6 +12,9 @@ from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
+    from typing import Any
+
+    from scheduler_daemon.client import Client
     from scheduler_daemon.wire.shapes import Reminder
 
 USAGE = "[options]"
@@ -46,18 +49,34 @@ def run(args: argparse.Namespace) -> int:
         reminders = client.reminders(
             args.session, status=args.status, order=args.order, owner_uid=owner
         )
-        if not args.json:
-            _show(list(reminders), all_owners=args.all_owners)
-            return exits.DONE
-        for reminder in reminders:
-            output.say(output.json_line(reminder))
+        if args.json:
+            for reminder in reminders:
+                output.say(output.json_line(reminder))
+        elif shown := list(reminders):
+            _show(shown, all_owners=args.all_owners)
+        else:
+            output.note(_nothing(args, client, owner))
     return exits.DONE
 
 
+def _nothing(args: argparse.Namespace, client: Client, owner: Any) -> str:
+    """What an empty list means: that nothing is active does not say that nothing was made."""
+    if args.status in (None, "active"):
+        page = client.list(args.session, status="all", limit=1, owner_uid=owner)
+        if page["items"] or "next_cursor" in page:
+            given = [] if args.session is None else ["--session", args.session]
+            given += [] if args.owner is None else ["--owner", args.owner]
+            given += ["--all-owners"] if args.all_owners else []
+            from shlex import join  # only for the hint
+
+            command = join(["schedctl", "list", "--status", "all", *given])
+            return f"there is no active reminder; `{command}` shows ended ones"
+    filtered = (args.session, args.status, args.owner) != (None, None, None)
+    what = "such reminder" if filtered else "reminder yet"
+    return f"there is no {what}; `schedctl create --help` shows how to make one"
+
+
 def _show(reminders: list[Reminder], *, all_owners: bool) -> None:
-    if not reminders:
-        output.note("there is no such reminder yet; `schedctl create --help` shows how to make one")
-        return
     now, zone, width = wall.now(), clock_name(), output.terminal_width()
     headers = ["ID", "COMES", "AT", "SESSION", "RULE", "WORDS"]
     rows = [_row(reminder, now, zone) for reminder in reminders]

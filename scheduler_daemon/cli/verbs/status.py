@@ -45,7 +45,7 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
         "zone data": status["zone_data"],
         "clock": status["clock"],
         "started": _when(status["started_at"], now, zone),
-        "next wake": _when(status.get("next_wake_at"), now, zone),
+        "next wake": _next_wake(status, now, zone),
         "database": status.get("database"),
         "reminders": ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in status["counts"].items()),
     }
@@ -59,9 +59,15 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
     _show_retries(status["retrying"], now)
 
 
-def _when(text: str | None, now: dt.datetime, zone: str | None) -> str:
-    if text is None:
-        return "none, until something changes"
+def _next_wake(status: Status, now: dt.datetime, zone: str | None) -> str:
+    if "next_wake_at" in status:
+        return _when(status["next_wake_at"], now, zone)
+    if status["counts"]["active"]:
+        return "none: nothing waits for its time that a connected host of yours would take"
+    return "none: you have no active reminder"
+
+
+def _when(text: str, now: dt.datetime, zone: str | None) -> str:
     at = times.moment(text, None, zone)
     return f"{times.relative(at.local, now)} ({times.clock(at)})"
 
@@ -69,7 +75,7 @@ def _when(text: str | None, now: dt.datetime, zone: str | None) -> str:
 def _show_hosts(hosts: list[HostStatus], now: dt.datetime) -> None:
     output.say("")
     if not hosts:
-        output.say("no agent host is connected: what comes due waits for one")
+        output.say("no agent host of yours is connected: what comes due waits for one")
         return
     rows = [
         (
