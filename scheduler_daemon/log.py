@@ -43,16 +43,19 @@ def configure(
     """Send every log line of the process, the standard library's too, to `stream`.
 
     `auto` is text where a terminal reads and JSON lines elsewhere; text is coloured on a terminal
-    unless NO_COLOR is set. None (stderr was closed) drops everything. The last call counts.
+    unless NO_COLOR is set or TERM is `dumb`. None (stderr was closed) drops everything. The last
+    call counts.
     """
     terminal = stream is not None and not stream.closed and stream.isatty()
     render: structlog.typing.Processor = render_json
     if format == "text" or (format == "auto" and terminal):
-        render = TextRenderer(colours=terminal and not os.environ.get("NO_COLOR"))
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        render = TextRenderer(colours=terminal and not plain)
     number = logging.getLevelNamesMapping()[level.upper()]
     writer = LineWriter(stream, lambda count: _dropped_line(count, render))
     structlog.configure(
         processors=[
+            _drop_none,
             structlog.processors.add_log_level,
             _stamp,
             _cut_to_milliseconds,
@@ -178,6 +181,8 @@ def _bridge_standard_library(level: int) -> None:
             root.removeHandler(handler)
     root.addHandler(_Bridge())
     root.setLevel(level)
+    # It has two lines for every statement, which would drown everything else.
+    logging.getLogger("aiosqlite").setLevel(max(level, logging.INFO))
     logging.captureWarnings(capture=True)
 
 
@@ -187,6 +192,11 @@ def _descriptor(stream: TextIO) -> int | None:
         return stream.fileno()
     except io.UnsupportedOperation:
         return None
+
+
+def _drop_none(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    """What is not known is left out, as on the wire."""
+    return {key: value for key, value in event.items() if value is not None}
 
 
 def _cut_to_milliseconds(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:

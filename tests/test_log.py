@@ -41,6 +41,7 @@ def put_back() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.getLogger("aiosqlite").setLevel(logging.NOTSET)
     logging.captureWarnings(False)
     warnings.showwarning = show
     structlog.reset_defaults()
@@ -140,7 +141,7 @@ class TestText:
     @pytest.mark.parametrize(
         ("value", "field"),
         [("", '""'), ("a b", '"a b"'), ("a=b", '"a=b"'), ('"', r'"\""'), ("\\n", r'"\\n"'),
-         ("é", "é"), (None, "null"), (True, "true"), (1.5, "1.5"), ({(1,): 2}, "{(1,): 2}")],
+         ("é", "é"), ([None], "[null]"), (True, "true"), (1.5, "1.5"), ({(1,): 2}, "{(1,): 2}")],
     )  # fmt: skip
     def test_a_value_is_quoted_where_it_is_not_a_plain_word(
         self, value: object, field: str
@@ -372,3 +373,25 @@ class TestFaultyStream:
 def test_the_real_stderr_can_be_configured() -> None:
     configure("error", "auto", sys.stderr)
     get_logger("tests").info("not shown")
+
+
+def test_a_field_that_is_none_is_left_out() -> None:
+    assert "host" not in written("json", "asked", host=None)
+    assert "host" not in written("text", "asked", host=None)
+
+
+def test_a_dumb_terminal_is_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in written("auto", "asked", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b" in written("auto", "asked", Terminal())
+
+
+def test_the_statements_of_aiosqlite_are_no_news_at_debug() -> None:
+    stream = io.StringIO()
+    configure("debug", "json", stream)
+    logging.getLogger("aiosqlite").debug("executing functools.partial")
+    logging.getLogger("asyncio").debug("Using selector")
+    logging.getLogger("aiosqlite").warning("lost")
+    assert [line["event"] for line in lines(stream)] == ["Using selector", "lost"]
