@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from scheduler_daemon.client.finding import ConnectionLost, NoAnswer
-from scheduler_daemon.client.params import CLOSED, FOREIGN, MAX_ANSWER_BYTES, SILENT
+from scheduler_daemon.client.params import CLOSED, FOREIGN, MAX_ANSWER_BYTES, SILENT, unanswered
 from scheduler_daemon.wire.frames import METHOD_NOT_FOUND, Splitter, WireError, encode
 from scheduler_daemon.wire.messages import Error, Message, Request, Result, error, parse, request
 
@@ -40,6 +40,10 @@ class Connection:
             answer = self._exchange(method, params)
         except WireError:
             raise ConnectionLost(FOREIGN) from None
+        except BlockingIOError:
+            raise NoAnswer(unanswered(SILENT, method)) from None
+        except ConnectionError:
+            raise ConnectionLost(unanswered(CLOSED, method)) from None
         finally:
             # Half a frame may have gone out, a late answer may come; an error without an id
             # speaks of the connection.
@@ -59,10 +63,8 @@ class Connection:
                 return message
 
     def _send(self, message: Mapping[str, object]) -> None:
-        try:
+        try:  # noqa: SIM105 - contextlib would cost the command line a millisecond
             self._socket.sendall(encode(message))
-        except BlockingIOError:
-            raise NoAnswer(SILENT) from None
         except ConnectionError:
             pass  # it may have said why before it closed; reading tells
 
@@ -72,12 +74,7 @@ class Connection:
         return parse(self._lines.popleft())
 
     def _received(self) -> bytes:
-        try:
-            data = self._socket.recv(1 << 16)
-        except BlockingIOError:
-            raise NoAnswer(SILENT) from None
-        except ConnectionError:
-            data = b""
+        data = self._socket.recv(1 << 16)
         if not data:
-            raise ConnectionLost(CLOSED)
+            raise ConnectionResetError
         return data

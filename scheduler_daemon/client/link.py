@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from scheduler_daemon.client.finding import ConnectionLost, NoAnswer
-from scheduler_daemon.client.params import CLOSED, FOREIGN, MAX_ANSWER_BYTES, SILENT
+from scheduler_daemon.client.params import CLOSED, FOREIGN, MAX_ANSWER_BYTES, SILENT, unanswered
 from scheduler_daemon.errors import SchedulerError
 from scheduler_daemon.wire.frames import Splitter, WireError, encode
 from scheduler_daemon.wire.messages import (
@@ -49,7 +49,7 @@ class Link:
         self._slots = asyncio.Semaphore(MAX_WAITING)
         self._waiting: dict[RequestId, asyncio.Future[Result | Error | None]] = {}
         self._last_id = 0
-        self._failure: SchedulerError | ConnectionLost = ConnectionLost(CLOSED)
+        self._failure: SchedulerError | ConnectionLost | None = None
         self._outbox = bytearray()
         self._filled = asyncio.Event()
         self._writing = asyncio.create_task(self._write())
@@ -75,7 +75,7 @@ class Link:
         async with self._slots:
             answer = await self._answer(method, params)
         if answer is None:
-            raise self._failure
+            raise self._failure or ConnectionLost(unanswered(CLOSED, method))
         if isinstance(answer, Error):
             raise error_from(answer.error)
         return answer.value
@@ -96,7 +96,7 @@ class Link:
             async with asyncio.timeout(self._timeout):
                 return await self._waiting[call_id]
         except TimeoutError:
-            raise NoAnswer(SILENT) from None
+            raise NoAnswer(unanswered(SILENT, method)) from None
         finally:
             del self._waiting[call_id]
 

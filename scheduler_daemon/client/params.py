@@ -8,13 +8,24 @@ TIMEOUT = 30.0
 MAX_ANSWER_BYTES = 64 << 20
 """The longest answer a client takes: a daemon may be set to longer frames than 1 MiB."""
 
-CLOSED = (
-    "the daemon closed the connection before it answered; whether the call took effect is"
-    " unknown, listing tells"
-)
-SILENT = "the daemon did not answer in time; whether the call took effect is unknown, listing tells"
+CLOSED = "the daemon closed the connection before it answered"
+SILENT = "the daemon did not answer in time"
 FOREIGN = "what answers on the socket does not speak this protocol"
 FULL = "the daemon takes no further connection: its queue is full"
+
+_READING = frozenset(
+    (
+        *("hello", "reminder.get", "reminder.list", "reminder.preview", "reminder.history"),
+        "daemon.status",
+    )
+)
+
+
+def unanswered(words: str, method: str) -> str:
+    """`words` on a call of `method` that got no answer; what only reads has no effect to doubt."""
+    if method in _READING:
+        return words
+    return f"{words}; whether the call took effect is unknown, listing tells"
 
 
 def given(**members: object) -> dict[str, object]:
