@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from scheduler_daemon import __version__, config
 from scheduler_daemon.settings import SCHEMA, Settings, explained
@@ -40,6 +40,15 @@ _COMMANDS = {
     "config": "print the settings in effect as TOML, each with where it came from",
 }
 _METAVARS = {"integer": "N", "number": "SECONDS", "array": "JSON", "string": "PATH"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what it cannot parse."""
+
+    def error(self, message: str) -> NoReturn:
+        line = printable(f"scheduler-daemon: {message}; see `{self.prog} --help`")
+        _write(sys.stderr, f"{line}\n")
+        raise SystemExit(MISUSED)
 
 
 def run() -> None:
@@ -102,8 +111,8 @@ def _as_json(effective: config.Effective) -> str:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> _Parser:
+    parser = _Parser(
         "scheduler-daemon",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -129,7 +138,9 @@ def _parser() -> argparse.ArgumentParser:
 def _add_settings(command: argparse.ArgumentParser) -> None:
     """One flag per setting, and --config."""
     group = command.add_argument_group("settings")
-    group.add_argument("--config", metavar="FILE", help="the TOML file to read settings from")
+    group.add_argument(
+        "--config", type=_file, metavar="FILE", help="the TOML file to read settings from"
+    )
     for key, schema in SCHEMA.items():
         choices = "|".join(schema.get("enum", ()))
         default = Settings.model_fields[key].get_default()
@@ -140,6 +151,12 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
             metavar=choices or _METAVARS[schema["type"]],
             help=(explained(key) + known).replace("%", "%%"),
         )
+
+
+def _file(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("takes the path of a file, and this one is empty")
+    return text
 
 
 def _put(text: str) -> int:

@@ -126,15 +126,17 @@ class TestHelp:
     @pytest.mark.parametrize(
         "arguments",
         [[], ["start"], ["run", "--max-promt-chars", "5"], ["run", "--max-prompt", "5"],
-         ["run", "more"], ["run", "--json"], ["config", "--log-level"]],
+         ["run", "more"], ["run", "--json"], ["config", "--log-level"], ["run", "--config", ""]],
     )  # fmt: skip
-    def test_misuse_is_2_with_the_usage_on_stderr(
+    def test_misuse_is_2_with_one_line_on_stderr(
         self, arguments: list[str], capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(arguments) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert err.startswith("usage: scheduler-daemon")
+        assert err.startswith("scheduler-daemon: ")
+        assert err.count("\n") == 1
+        assert "--help`" in err
 
 
 class TestConfig:
