@@ -139,7 +139,7 @@ def tiny_disk(daemon: DaemonProcess) -> Iterator[Path]:
     if unshare is None or subprocess.run([*command, "true"], check=False).returncode:
         pytest.skip("this machine does not let a user mount a file system in a namespace")
     daemon.state.mkdir()
-    mount = f'mount -t tmpfs -o size=2m none {daemon.state} && exec "$@"'
+    mount = f'mount -t tmpfs -o size=2m,mode=700 none {daemon.state} && exec "$@"'
     daemon.wrapper = [*command, "sh", "-c", mount, "sh"]
     daemon.start()
     yield Path(f"/proc/{daemon.pid}/root{daemon.state}")
