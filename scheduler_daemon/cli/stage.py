@@ -131,6 +131,7 @@ class Stage:
         return {
             **kept,
             "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+            "TZ": "UTC",  # the clock of the story, so that all its times agree
             "XDG_CONFIG_HOME": str(self.folder),
             "SCHEDULER_DAEMON_STATE_DIRECTORY": str(self.folder),
             "SCHEDULER_DAEMON_SOCKET": str(self.socket),

@@ -52,8 +52,14 @@ def clock(at: Moment) -> str:
     return f"{at.local.date()} {at.local:%H:%M:%S} {at.zone}"
 
 
+_MEAN_YEAR = 31_556_952
+"""Seconds, of the Gregorian calendar: leap days add up to years in some thousand of them."""
+
+
 def span(seconds: float) -> str:
     """A length of time in words, its two largest units: `1 hour 30 minutes`; seconds >= 0."""
+    if seconds >= 10 * _MEAN_YEAR:
+        return f"{int(seconds // _MEAN_YEAR)} years"
     unit = 1 if seconds < 10 * _MINUTE else _MINUTE if seconds < _DAY else _HOUR
     rest = round(seconds / unit) * unit
     parts = []

@@ -9,6 +9,7 @@ from scheduler_daemon.cli import machine_zone
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.cli.selectors_input import selector
+from scheduler_daemon.errors import InvalidTimeZone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,10 +37,23 @@ def selector_of(args: argparse.Namespace) -> dict[str, Any]:
     for kind in ("after", "at", "every", "daily", "weekly", "cron"):
         text = getattr(args, kind)
         if text is not None:
-            return selector(kind, text, args.tz, lambda: machine_zone.suggestion(os.environ))
+            return selector(kind, text, args.tz, _machine_zone)
     if args.tz is not None:
         raise MisuseError("--tz goes with --at, --daily, --weekly or --cron")
     return {}
+
+
+def _machine_zone() -> str | None:
+    """The machine's zone for a suggestion, None where the daemon would not take the name."""
+    name = machine_zone.suggestion(os.environ)
+    if name is None:
+        return None
+    from scheduler_daemon.rules import canonical_zone  # only after a mistake
+
+    try:
+        return canonical_zone(name)
+    except InvalidTimeZone:
+        return None
 
 
 def typed_clock(args: argparse.Namespace, scheduled_at: str) -> str | None:

@@ -254,3 +254,20 @@ def test_the_console_script_takes_the_arguments_of_its_process(
 
 def test_a_module_of_the_package_is_the_command_too(process: Schedctl) -> None:
     assert process("--version") == (0, f"schedctl {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("zone", "hint"),
+    [
+        ("Europe/Berlin", "this machine's own is Europe/Berlin: add --tz Europe/Berlin"),
+        ("Foo/Bar", "for example --tz Europe/Berlin or --tz UTC"),
+        ("Local", "for example --tz Europe/Berlin or --tz UTC"),
+    ],
+)
+def test_the_machine_s_zone_is_suggested_where_it_is_one(
+    schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch, zone: str, hint: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    ended = schedctl("preview", "--daily", "09:00")
+    assert ended.status == 2
+    assert hint in ended.err

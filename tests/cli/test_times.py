@@ -37,6 +37,7 @@ def _in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (90_000, "1 day 1 hour"),
         (86_400 * 3 + 60, "3 days"),
         (86_400 * 800, "2 years 70 days"),
+        (86_400 * 2_912_085, "7973 years"),  # from 2026-12-24 to 9999-12-31
     ],
 )
 def test_a_span_is_said_in_its_two_largest_units(seconds: float, words: str) -> None:

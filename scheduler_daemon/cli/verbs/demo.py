@@ -84,7 +84,7 @@ class Story:
         """
         due = wall.now().replace(microsecond=0) + dt.timedelta(seconds=_AHEAD)
         time, day = due.strftime("%H:%M:%S"), _WEEKDAYS[due.weekday()]
-        self._say(f"Three reminders, all due at {time} UTC:")
+        self._say(f"Three reminders: one due {_AHEAD - 1} seconds from now, two at {time} UTC:")
         self._schedctl(
             "create", "--session", _SESSION, "--after", f"{_AHEAD - 1}s", "Check the build"
         )
