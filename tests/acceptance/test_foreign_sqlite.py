@@ -11,9 +11,9 @@ import pytest
 
 from tests.acceptance.conftest import NewDaemon
 from tests.acceptance.steps import (
-    CALL_SECONDS,
     LONG,
     answer_seconds,
+    check_quick,
     in_seconds,
     make_soon,
     overdue,
@@ -52,18 +52,18 @@ def test_a_reader_with_a_long_transaction_costs_nobody_anything(
     host.attach("*")
     made = peer.create("s1", "first", after_seconds=1000)["id"]
     delivered = 0
-    slowest = 0.0
+    seconds: list[float] = []
     with transaction(daemon, "DEFERRED"):
         end = time.monotonic() + READING_SECONDS
         while time.monotonic() < end:
-            slowest = max(slowest, *(answer_seconds(daemon, look) for look in looks(peer, made)))
+            seconds += [answer_seconds(daemon, look) for look in looks(peer, made)]
             unwanted = peer.create("s2", "unwanted", every_seconds=300)
             peer.call("reminder.update", id=unwanted["id"], revision=1, prompt="changed")
             peer.call("reminder.delete", id=unwanted["id"])
             make_soon(peer, "s3", "soon")
             delivered += 1
             host.next_followup()
-    assert slowest < CALL_SECONDS
+    check_quick(seconds)
     daemon.stop()
     assert len(receipts(daemon, "s3")) == delivered
     assert daemon.sql("SELECT id FROM reminders WHERE status = 'active'") == [(made,)]
@@ -78,14 +78,14 @@ def test_while_a_writer_holds_the_lock_looks_are_answered_and_changes_wait_for_i
         create = peer.begin("reminder.create", session_id="s1", prompt="new", every_seconds=300)
         update = peer.begin("reminder.update", id=made, revision=1, prompt="changed")
         end = time.monotonic() + WRITING_SECONDS
-        slowest = 0.0
+        seconds: list[float] = []
         while time.monotonic() < end:
-            slowest = max(slowest, *(answer_seconds(daemon, look) for look in looks(reader, made)))
+            seconds += [answer_seconds(daemon, look) for look in looks(reader, made)]
         assert not create.done()
         assert not update.done()
         page = reader.call("reminder.list", session_id="s1")["items"]
         assert [each["prompt"] for each in page] == ["first"]
-    assert slowest < CALL_SECONDS
+    check_quick(seconds)
     new = create.result(10)["reminder"]["id"]
     assert update.result(10)["updated"] is True
     daemon.restart()
