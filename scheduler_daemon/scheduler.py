@@ -125,11 +125,7 @@ class Scheduler:
         keys = self.hosts.detach(host, sessions)
         if host.uid not in self.hosts.star_owners():
             self._scans.pop(host.uid, None)
-        waiting = [*host.waiting, *host.waiting_silent]
-        for key in {*keys, *waiting}:
-            if not host.takes(key[1]):
-                host.waiting.pop(key, None)
-                host.waiting_silent.pop(key, None)
+        for key in (*keys, *host.waiting, *host.waiting_silent):
             self._look_at(key)
         self._woken.set()
 
@@ -274,16 +270,13 @@ class Scheduler:
         found = await reader.sessions_due(owner, now, scan.place, SCAN) if at <= now else []
         more = len(found) == SCAN
         after = now if more else await reader.next_target(owner, now)
-        if self._scans.get(owner) is not scan:
-            return  # a host came or went meanwhile
         for place in found:
             scan.place = place
             key = (owner, place[1])
             if not self.hosts.named(key) and self.hosts.first(key) is not None:
                 self._offer(self._state(key))
         if more:
-            scan.next_at = now
-            self._woken.set()  # the rest in a round of its own: others want to be seen to
+            scan.next_at = now  # the rest in a round of its own: others want to be seen to
         else:
             scan.passed(now)
             if after is not None:

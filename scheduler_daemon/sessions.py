@@ -103,7 +103,6 @@ class SessionState:
     def read_admission(self, followup: FollowUp) -> None:
         """The host has it: until its receipt is written nothing of the Session goes."""
         self.recording.append(followup)
-        self.epoch += 1
 
     def recorded(self, followup: FollowUp) -> None:
         """Its receipt is on disk: nothing counts against its message or the Session any more."""

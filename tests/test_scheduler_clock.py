@@ -82,6 +82,21 @@ async def test_a_step_too_small_to_be_noticed_loses_nothing(world: World) -> Non
     assert agent.sessions == ["a", "b"]
 
 
+async def test_a_step_back_in_the_middle_of_many_overdue_sessions_delays_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.scheduler.SCAN", 2)
+    for session in "abcdef":
+        await world.create(session, after_seconds=1)
+    await world.advance(10_000)
+    agent = await world.agent("*", max_in_flight=1)
+    await world.jump(-5000)
+    while agent.open:
+        agent.answer(ADMIT)
+        await world.settled()
+    assert agent.sessions == [*"abcdef"]
+
+
 async def test_nothing_goes_twice_when_the_clock_goes_back_over_it(world: World) -> None:
     agent = await world.agent("s", says=ADMIT)
     await world.create(every_seconds=300)
@@ -280,26 +295,31 @@ async def test_what_came_due_between_the_start_and_its_slice_is_computed_too(
     await world.stop()
 
 
-async def test_upkeep_that_fails_begins_again(
+async def test_upkeep_that_fails_begins_again_and_what_it_wrote_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_old(tmp_path, "s")
     world = await open_world(tmp_path)
-    agent = await world.agent("*", says=ADMIT)
     upkeep, broken = world.store.upkeep, [True]
 
     async def written_but_not_known(act: Any) -> Any:
         part = await upkeep(act)
-        if broken:
-            broken.pop()
+        if broken.pop() if part.moved else False:
             raise OSError("no such luck")
         return part
 
     monkeypatch.setattr(world.store, "upkeep", written_but_not_known)
-    await world.start(zone_mark=0)
-    await world.advance(1)
+    with monkeypatch.context() as before:
+        before.setattr(world.scheduler._upkeep, "start", lambda: None)
+        await world.start(zone_mark=0)
+        agent = await world.agent("*", says=ADMIT)
+    world.scheduler._upkeep.start()
+    await world.settled()
+    assert world.clock.pending_calls == 1
     assert [each["scheduled_at"] for each in (await world.page())["items"]] == [NEW]
-    await world.advance(3600)
+    await world.advance(1)
+    assert world.clock.pending_calls == 0
+    await world.advance(3599)
     assert len(agent.pushed) == 1
     await world.stop()
 

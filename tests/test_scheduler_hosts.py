@@ -119,6 +119,7 @@ async def test_a_session_whose_pause_ends_while_there_is_no_slot_waits_for_one(
     agent.answer(ADMIT)
     await world.settled()
     assert agent.sessions == ["a", "b", "a"]
+    assert [followup["attempt"] for followup in agent.pushed] == [1, 1, 2]
 
 
 async def test_a_named_session_falls_back_to_a_host_for_all_and_is_forgotten_there(

@@ -54,6 +54,17 @@ async def test_a_late_admission_has_its_receipt_and_nothing_is_pushed_again(worl
     assert world.clock.pending_calls == 0
 
 
+async def test_a_late_admission_ends_the_pause_of_its_session(world: World) -> None:
+    agent = await world.agent("s")
+    await world.create(prompt="first", after_seconds=1)
+    await world.create(prompt="second", after_seconds=1)
+    await world.advance(1)
+    await world.advance(30)
+    agent.answer(ADMIT)
+    await world.settled()
+    assert agent.prompts == [["first"], ["second"]]
+
+
 async def test_an_admission_in_the_moment_of_its_time_out_counts(world: World) -> None:
     agent = await world.agent("s")
     reminder_id = await world.create(after_seconds=1)
@@ -200,6 +211,30 @@ async def test_nothing_is_planned_while_a_late_admission_is_being_written(
     assert world.receipts() == ids_of(followup)
 
 
+async def test_what_was_planned_before_a_late_admission_and_comes_after_it_is_not_pushed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its receipt was written while the file was read."""
+    agent = await world.agent("s")
+    await world.create(after_seconds=1)
+    await world.advance(1)
+    await world.advance(30)
+    read = world.store.reader.due
+
+    async def read_and_record(*values: Any) -> Any:
+        found = await read(*values)
+        if agent.open:
+            agent.answer(ADMIT)
+            state = world.state()
+            while state is not None and state.recording:
+                await asyncio.sleep(0)
+        return found
+
+    monkeypatch.setattr(world.store.reader, "due", read_and_record)
+    await world.advance(1)
+    assert len(agent.pushed) == 1
+
+
 # --- receipts that cannot be written
 
 
@@ -227,6 +262,20 @@ async def test_a_receipt_that_cannot_be_written_is_tried_alone_and_without_end(
     assert world.receipts()[0] == ids_of(agent.pushed[0])[0]
     assert world.receipts().count(ids_of(agent.pushed[0])[0]) == 1
     assert (await world.why(behind)) == {"why": "ended"}
+
+
+async def test_a_receipt_that_waits_keeps_its_count_although_its_reminder_was_deleted(
+    world: World, disk: Disk
+) -> None:
+    agent = await world.agent("s", says=BUSY)
+    reminder_id = await world.create(after_seconds=1)
+    await world.advance(1)
+    disk.full = PersistenceFailed("the disk is full")
+    agent.says = ADMIT
+    await world.advance(1)
+    await world.delete(reminder_id)
+    (retrying,) = (await world.status())["retrying"]
+    assert retrying == {"session_id": "s", "why": "receipt", "attempts": 2}
 
 
 async def test_other_sessions_go_on_while_a_receipt_is_tried_again(
@@ -318,6 +367,21 @@ async def test_stopping_starts_nothing_more(world: World, monkeypatch: pytest.Mo
     await world.advance(1)
     await asyncio.gather(*stopping)
     assert agent.pushed == []
+
+
+async def test_what_comes_due_after_stopping_is_not_even_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.agent("s")
+    await world.create(after_seconds=1)
+    await world.scheduler.stop(0.0)
+
+    async def unwanted(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(world.store.reader, "due", unwanted)
+    await world.advance(1)
+    assert world.scheduler.failures == 0
 
 
 async def test_stopping_does_not_wait_for_ever(world: World) -> None:
