@@ -79,14 +79,15 @@ async def test_pages_are_followed_to_the_one_without_a_cursor(
 
     task = asyncio.create_task(collected())
     peer = await daemon.accepted()
-    for method, cursor in [("list", {}), ("list", {"cursor": "c"}), ("history", {})]:
+    second: dict[str, str] = {"cursor": "c"}
+    for method, cursor in [("list", {}), ("list", second), ("history", {}), ("history", second)]:
         page = {"items": [len(cursor)], "next_cursor": "c"}
-        if cursor or method == "history":
+        if cursor:
             del page["next_cursor"]
         request = await peer.answer(page)
         assert request["method"] == f"reminder.{method}"
         assert request["params"].get("cursor") == cursor.get("cursor")
-    assert await task == [0, 1, 0]
+    assert await task == [0, 1, 0, 1]
 
 
 async def test_calls_run_side_by_side_and_answers_may_overtake_each_other(
