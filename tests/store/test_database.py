@@ -193,7 +193,8 @@ def test_a_file_that_may_not_be_read_is_refused(unprivileged: Path) -> None:
 
 
 def test_a_file_that_may_only_be_read_is_refused(unprivileged: Path) -> None:
-    path = new_file(unprivileged)
+    path = unprivileged / "scheduler.db"
+    create_file(path)
     path.chmod(0o400)
     before = contents(unprivileged)
     with pytest.raises(DatabaseRefused, match="Permission denied"):
