@@ -245,7 +245,8 @@ async def test_a_host_for_all_serves_thousands_of_sessions_and_nothing_is_kept_o
     held: list[int] = []
 
     def admit(followup: Any) -> Any:
-        held.append(len(list(world.scheduler.states())))
+        # Those whose receipt is on its way to the disk are as many as the disk is slow.
+        held.append(sum(not state.recording for state in world.scheduler.states()))
         return ADMIT
 
     agent = await world.agent("*", says=admit)
