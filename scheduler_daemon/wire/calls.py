@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from scheduler_daemon.wire.shapes import Reminder, Selector
+from scheduler_daemon.wire.shapes import Kind, LocalInstant, Reminder, Selector
 
 
 class HelloParams(TypedDict):
@@ -30,12 +30,18 @@ class Hello(TypedDict):
 
 
 class CreateParams(Selector):
-    """`reminder.create`; exactly one member of Selector. `owner_uid` is for admins only."""
+    """`reminder.create`; exactly one member of Selector.
+
+    `until` (an instant as `at` takes it) and `max_occurrences` are for recurring rules.
+    """
 
     session_id: str
     prompt: str
     title: NotRequired[str]
     context: NotRequired[dict[str, str]]
+    until: NotRequired[str]
+    max_occurrences: NotRequired[int]
+    expires_after_seconds: NotRequired[int]
     idempotency_key: NotRequired[str]
     owner_uid: NotRequired[int]
 
@@ -67,10 +73,18 @@ class Got(TypedDict):
 
 
 class ListParams(TypedDict, total=False):
-    """`reminder.list`. `limit` is 1 to 1000 (100); `status` is `active` and `order` `created`."""
+    """`reminder.list`. `limit` is 1 to 1000 (100); `status` is `active` and `order` `created`.
+
+    `state` takes the place of `status`. `due_before` is an instant as `at` takes it, `text` what
+    title or prompt contain, whatever the case.
+    """
 
     session_id: str
     status: Literal["active", "ended", "all"]
+    state: Literal["scheduled", "overdue", "paused", "ended"]
+    kind: Kind
+    due_before: str
+    text: str
     order: Literal["created", "target"]
     limit: int
     cursor: str
@@ -78,7 +92,7 @@ class ListParams(TypedDict, total=False):
 
 
 class UpdateParams(Selector):
-    """`reminder.update`: any of the words, and at most one member of Selector."""
+    """`reminder.update`: anything but the Session; at most one member of Selector, null clears."""
 
     id: str
     revision: int
@@ -86,6 +100,9 @@ class UpdateParams(Selector):
     prompt: NotRequired[str]
     title: NotRequired[str | None]
     context: NotRequired[dict[str, str]]
+    until: NotRequired[str | None]
+    max_occurrences: NotRequired[int | None]
+    expires_after_seconds: NotRequired[int | None]
     owner_uid: NotRequired[int]
 
 
@@ -115,10 +132,97 @@ class Deleted(TypedDict):
     deleted: bool
 
 
+class PauseParams(TypedDict):
+    """`reminder.pause`; a `session_id` must match."""
+
+    id: str
+    session_id: NotRequired[str]
+    owner_uid: NotRequired[int]
+
+
+class Paused(TypedDict):
+    """The paused reminder; one that was paused already is as it was."""
+
+    reminder: Reminder
+
+
+class ResumeParams(TypedDict):
+    """`reminder.resume`; a `session_id` must match."""
+
+    id: str
+    session_id: NotRequired[str]
+    owner_uid: NotRequired[int]
+
+
+class Resumed(TypedDict):
+    """The resumed reminder; one that was not paused is as it was."""
+
+    reminder: Reminder
+
+
+class SnoozeParams(TypedDict):
+    """`reminder.snooze`: exactly one of `seconds` (>= 1, from now) and `at`."""
+
+    id: str
+    seconds: NotRequired[int]
+    at: NotRequired[str | LocalInstant]
+    idempotency_key: NotRequired[str]
+    session_id: NotRequired[str]
+    owner_uid: NotRequired[int]
+
+
+class Snoozed(TypedDict):
+    """The new reminder, a one-shot. With a used key as Created."""
+
+    reminder: NotRequired[Reminder]
+    created: bool
+    id: NotRequired[str]
+    deleted: NotRequired[bool]
+
+
+class SkipParams(TypedDict):
+    """`reminder.skip`; a `session_id` must match."""
+
+    id: str
+    session_id: NotRequired[str]
+    owner_uid: NotRequired[int]
+
+
+class Skipped(TypedDict):
+    """The reminder at its next target, and the instant of the occurrence that will not come."""
+
+    reminder: Reminder
+    skipped_occurrence: str
+
+
+class RunNowParams(TypedDict):
+    """`reminder.run_now`; a `session_id` must match."""
+
+    id: str
+    idempotency_key: NotRequired[str]
+    session_id: NotRequired[str]
+    owner_uid: NotRequired[int]
+
+
+class RunNow(TypedDict):
+    """The occurrence that comes once beside the rule. With a used key that of the first call.
+
+    Where the reminder has been deleted since there is its `id` and `deleted` in its place.
+    """
+
+    reminder: NotRequired[Reminder]
+    occurrence_id: NotRequired[str]
+    created: bool
+    id: NotRequired[str]
+    deleted: NotRequired[bool]
+
+
 class PreviewParams(Selector):
     """`reminder.preview`. `count` is 1 to 100 (5)."""
 
     count: NotRequired[int]
+    until: NotRequired[str]
+    max_occurrences: NotRequired[int]
 
 
 class PreviewItem(TypedDict):
@@ -143,6 +247,51 @@ class HistoryParams(TypedDict, total=False):
     limit: int
     cursor: str
     owner_uid: int | Literal["*"]
+
+
+class SessionListParams(TypedDict, total=False):
+    """`session.list`, by name. `limit` is 1 to 1000 (100)."""
+
+    limit: int
+    cursor: str
+    owner_uid: int | Literal["*"]
+
+
+class SessionForgetParams(TypedDict):
+    """`session.forget`."""
+
+    session_id: str
+    owner_uid: NotRequired[int]
+
+
+class Forgotten(TypedDict):
+    """How many reminders and how many receipts of the Session were removed."""
+
+    reminders: int
+    dispatches: int
+
+
+SessionTransferParams = TypedDict(
+    "SessionTransferParams", {"from": str, "to": str, "owner_uid": NotRequired[int]}
+)
+SessionTransferParams.__doc__ = "`session.transfer`: two Sessions of the same owner."
+
+
+class Transferred(TypedDict):
+    """How many active reminders moved."""
+
+    reminders: int
+
+
+class WatchParams(TypedDict, total=False):
+    """`daemon.watch`: of one Session, or of all."""
+
+    session_id: str
+    owner_uid: int | Literal["*"]
+
+
+class Watching(TypedDict):
+    """Nothing but that it began: `reminder.changed` comes from here on."""
 
 
 class AttachParams(TypedDict):

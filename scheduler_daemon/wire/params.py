@@ -19,6 +19,10 @@ from scheduler_daemon.errors import InvalidRequest
 
 MAX_UID = 2**32 - 2
 
+MOST_OCCURRENCES = 1_000_000_000
+MOST_SECONDS = 10_000_000_000
+"""The longest age, 300 years: as good as none."""
+
 Name = Annotated[str, AfterValidator(words.name)]
 SessionName = Annotated[str, AfterValidator(words.session_name)]
 Context = Annotated[dict[str, str], AfterValidator(words.context)]
@@ -46,6 +50,14 @@ def _sessions(value: Any) -> list[str] | Literal["*"]:
 AnyOwner = Annotated[Any, AfterValidator(_any_owner), Field(description=ANY_OWNER)]
 Sessions = Annotated[Any, AfterValidator(_sessions), Field(description=SESSIONS)]
 PageSize = Annotated[int, Field(ge=1, le=1000)]
+Occurrences = Annotated[int, Field(ge=1, le=MOST_OCCURRENCES)]
+Age = Annotated[int, Field(ge=1, le=MOST_SECONDS)]
+MaybeOccurrences = Annotated[
+    Occurrences | None, Field(description="an integer of at least 1, or null for no such end")
+]
+MaybeAge = Annotated[
+    Age | None, Field(description="an integer of at least 1, or null to send whatever is late")
+]
 
 P = TypeVar("P", bound="Params")
 
@@ -83,6 +95,9 @@ class Create(WithSelector):
     prompt: Any = None
     title: Any = None
     context: Context = Field(default_factory=dict)
+    until: Any = None
+    max_occurrences: Occurrences = MOST_OCCURRENCES
+    expires_after_seconds: Age = MOST_SECONDS
     idempotency_key: Name = ""
     owner_uid: Uid = -1
 
@@ -96,6 +111,11 @@ class Get(Params):
 class ListReminders(Params):
     session_id: SessionName = ""
     status: Literal["active", "ended", "all"] = "active"
+    # These two only count where they were given.
+    state: Literal["scheduled", "overdue", "paused", "ended"] = "scheduled"
+    kind: Literal["after", "at", "every", "daily", "weekly", "cron"] = "after"
+    due_before: Any = None
+    text: str = ""
     order: Literal["created", "target"] = "created"
     limit: PageSize = 100
     cursor: str = ""
@@ -109,17 +129,34 @@ class Update(WithSelector):
     prompt: Any = None
     title: Any = None
     context: Context = Field(default_factory=dict)
+    until: Any = None
+    max_occurrences: MaybeOccurrences = None
+    expires_after_seconds: MaybeAge = None
     owner_uid: Uid = -1
 
 
-class Delete(Params):
+class One(Params):
+    """One reminder, which the caller changes as a whole."""
+
     id: Name
     session_id: SessionName = ""
     owner_uid: Uid = -1
 
 
+class Snooze(One):
+    seconds: Any = None
+    at: Any = None
+    idempotency_key: Name = ""
+
+
+class RunNow(One):
+    idempotency_key: Name = ""
+
+
 class Preview(WithSelector):
     count: Annotated[int, Field(ge=1, le=100)] = 5
+    until: Any = None
+    max_occurrences: Occurrences = MOST_OCCURRENCES
 
 
 class History(Params):
@@ -127,6 +164,28 @@ class History(Params):
     session_id: SessionName = ""
     limit: PageSize = 100
     cursor: str = ""
+    owner_uid: AnyOwner = -1
+
+
+class ListSessions(Params):
+    limit: PageSize = 100
+    cursor: str = ""
+    owner_uid: AnyOwner = -1
+
+
+class Forget(Params):
+    session_id: SessionName
+    owner_uid: Uid = -1
+
+
+class Transfer(Params):
+    from_: Annotated[SessionName, Field(alias="from")]
+    to: SessionName
+    owner_uid: Uid = -1
+
+
+class Watch(Params):
+    session_id: SessionName = ""
     owner_uid: AnyOwner = -1
 
 
@@ -152,7 +211,7 @@ def parse(model: type[P], params: Mapping[str, object]) -> P:
     """`params` as `model`. Raises invalid_request with the member at fault."""
     for name in params:
         # Before what is missing: a misspelt name explains it.
-        if name not in model.model_fields:
+        if name not in _accepted(model):
             raise _unknown(model, name)
     try:
         return model.model_validate(params)
@@ -173,7 +232,7 @@ def _refusal(model: type[P], error: ValidationError) -> InvalidRequest:
 
 
 def _unknown(model: type[P], name: str) -> InvalidRequest:
-    accepted = list(model.model_fields)
+    accepted = list(_accepted(model))
     field = name[:60]
     near = _nearest(field, accepted)
     hint = f"; did you mean {near}?" if near else "."
@@ -191,7 +250,9 @@ def _nearest(name: str, accepted: list[str]) -> str | None:
 @cache
 def _accepted(model: type[Params]) -> dict[str, str]:
     """What each member may be, in JSON's words, to follow `must be`."""
-    return {name: _in_words(s) for name, s in model.model_json_schema()["properties"].items()}
+    return {
+        name: _in_words(s) for name, s in model.model_json_schema().get("properties", {}).items()
+    }
 
 
 def _in_words(schema: Mapping[str, Any]) -> str:

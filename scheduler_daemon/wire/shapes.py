@@ -24,6 +24,8 @@ Why = Literal[
     "receipt",
     "ended",
 ]
+EndedReason = Literal["delivered", "until", "count", "range", "missed"]
+Change = Literal["created", "updated", "paused", "resumed", "dispatched", "ended", "deleted"]
 
 
 class LocalInstant(TypedDict):
@@ -114,6 +116,7 @@ class Reminder(TypedDict):
     `rule` is the selector as it would be sent again. `scheduled_at` is the earliest occurrence
     not yet dispatched, `scheduled_at_local` (RFC 9557) the same on the clock of its rule.
     `revision` counts changes by callers; `reminder.update` wants the one last seen.
+    `dispatch_count` is there beside `max_occurrences`: how many occurrences were admitted.
     """
 
     id: str
@@ -127,15 +130,57 @@ class Reminder(TypedDict):
     scheduled_at: str
     scheduled_at_local: NotRequired[str]
     rule_text: str
+    until: NotRequired[str]
+    max_occurrences: NotRequired[int]
+    dispatch_count: NotRequired[int]
+    expires_after_seconds: NotRequired[int]
+    snoozed_from: NotRequired[str]
     status: Literal["active", "ended"]
     paused: bool
     state: Literal["scheduled", "overdue", "paused", "ended"]
     revision: int
     created_at: str
     ended_at: NotRequired[str]
-    ended_reason: NotRequired[str]
+    ended_reason: NotRequired[EndedReason]
     last_dispatch: NotRequired[DispatchSummary]
     waiting_for: WaitingFor
+
+
+class Session(TypedDict):
+    """One Session with reminders: its counts, its next target, and why that waits.
+
+    `active` counts paused reminders too, `overdue` those that are due and could be sent.
+    `next_target_at` is left out where nothing is to come. `live` is whether a host takes it.
+    """
+
+    session_id: str
+    owner_uid: int
+    active: int
+    paused: int
+    overdue: int
+    ended: int
+    set_aside: int
+    next_target_at: NotRequired[str]
+    live: bool
+    hosts: list[str]
+    waiting_for: NotRequired[WaitingFor]
+
+
+class ReminderChanged(TypedDict):
+    """`reminder.changed`, a notification to watchers, after the change is on disk.
+
+    `reminder` is as it is then; it is left out of `dispatched`, `ended` and `deleted`.
+    """
+
+    id: str
+    owner_uid: int
+    session_id: str
+    change: Change
+    reminder: NotRequired[Reminder]
+
+
+class Lagged(TypedDict):
+    """`watch.lagged`, a notification without members: changes were left out, list again."""
 
 
 Item = TypeVar("Item")
@@ -244,16 +289,21 @@ class RetryStatus(TypedDict):
 
 
 class PersistenceFault(TypedDict):
-    """The last time that something could not be written; `code` is one of errors.py."""
+    """The last time that something could not be written; `code` is one of errors.py.
+
+    `over` is whether something was written since.
+    """
 
     at: str
     code: str
+    over: bool
 
 
 class Status(TypedDict):
     """`daemon.status`. `database` and `failures` are for admins; lists hold the first 100 each.
 
-    `next_wake_at` is left out when nothing is due ever, `last_scan_at` before the first look.
+    `next_wake_at` is left out when nothing is due ever, `last_scan_at` before the first look,
+    `free_disk_bytes` where the folder of the database cannot be asked.
     """
 
     server: str
@@ -270,5 +320,6 @@ class Status(TypedDict):
     counts: Counts
     hosts: list[HostStatus]
     retrying: list[RetryStatus]
+    free_disk_bytes: NotRequired[int]
     last_persistence_error: NotRequired[PersistenceFault]
     failures: NotRequired[int]
