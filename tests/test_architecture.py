@@ -23,7 +23,7 @@ LAYERS = [
     {"", "errors", "model", "text", "wall", "places"},
     {"words", "clock", "rules", "settings", "log", "cursors"},
     {"wire", "params", "config"},
-    {"delivery", "store", "hosts", "client"},
+    {"delivery", "store", "hosts", "client", "watching"},
     {"changes", "planning", "sessions", "targets"},
     {"views", "sending", "unclaimed", "upkeep"},
     {"scheduler"},
@@ -47,12 +47,13 @@ ONLY = {
     "params": {"errors", "words"},
     "words": {"errors"},
     "store": {"errors", "log", "model", "rules"},
+    "watching": {"wire"},
     "client": {"", "errors", "wire"},
     "cli": {"", "client", "errors", "model", "rules", "wall", "wire"},
     "hosts": {"clock", "model", "wire", "words"},
     "server": {
         *("", "clock", "errors", "log", "model", "rules", "words", "wire", "params"),
-        *("hosts", "scheduler", "service", "status"),
+        *("hosts", "scheduler", "service", "status", "watching"),
     },
 }
 """Parts of which the design says what they may import, beside the standard library."""
@@ -71,7 +72,18 @@ OUTSIDE = {
 """Modules that only some parts may have. sqlite3: for its version and for types outside store/,
 and for the receipts that `schedctl demo` shows; socket: for a type in daemon.py."""
 
-PURE = {"errors", "model", "rules", "delivery", "wire", "words", "text", "views", "changes"}
+PURE = {
+    "errors",
+    "model",
+    "rules",
+    "delivery",
+    "wire",
+    "words",
+    "text",
+    "views",
+    "changes",
+    "watching",
+}
 IO_MODULES = {"asyncio", "os", "io", "threading", "select", "signal", "shutil", "logging", "random"}
 
 CLOCK_METHODS = {"now", "utcnow", "today", "time"}
