@@ -8,9 +8,10 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from scheduler_daemon.client.aio_acts import AsyncActs
 from scheduler_daemon.client.finding import DaemonUnreachable, SocketPath, connect
 from scheduler_daemon.client.link import Link
-from scheduler_daemon.client.params import FULL, TIMEOUT, check_timeout, given
+from scheduler_daemon.client.params import FULL, TIMEOUT, changed, check_timeout, given
 from scheduler_daemon.errors import InternalError, SchedulerError
 from scheduler_daemon.wire.frames import METHOD_NOT_FOUND, WireError, encode
 from scheduler_daemon.wire.messages import PROTOCOL, Request, error, result
@@ -27,7 +28,7 @@ Pause: TypeAlias = Callable[[float], Awaitable[None]]
 _LOGGER = logging.getLogger("scheduler_daemon.client")
 
 
-class AsyncClient:
+class AsyncClient(AsyncActs):
     """As Client, for one event loop; its calls may run side by side.
 
     A cancelled call leaves the connection in order; whether it took effect is unknown. More than
@@ -125,6 +126,9 @@ class AsyncClient:
         cron: shapes.CronRule | None = None,
         title: str | None = None,
         context: Mapping[str, str] | None = None,
+        until: str | None = None,
+        max_occurrences: int | None = None,
+        expires_after_seconds: int | None = None,
         idempotency_key: str | None = None,
         owner_uid: int | None = None,
     ) -> calls.Created:
@@ -133,6 +137,9 @@ class AsyncClient:
         Exactly one of the six selectors says when (shapes.Selector). `context` is kept and
         handed back with each occurrence. Repeating a call with the same `idempotency_key` in
         the same Session gives the reminder that was made first.
+
+        A recurring one ends after `until` (RFC 3339 with an offset) and after `max_occurrences`
+        deliveries. What is later than `expires_after_seconds` is not sent any more.
         """
         members = given(
             session_id=session_id,
@@ -145,6 +152,9 @@ class AsyncClient:
             cron=cron,
             title=title,
             context=context,
+            until=until,
+            max_occurrences=max_occurrences,
+            expires_after_seconds=expires_after_seconds,
             idempotency_key=idempotency_key,
             owner_uid=owner_uid,
         )
@@ -166,6 +176,10 @@ class AsyncClient:
         session_id: str | None = None,
         *,
         status: Literal["active", "ended", "all"] | None = None,
+        state: Literal["scheduled", "overdue", "paused", "ended"] | None = None,
+        kind: shapes.Kind | None = None,
+        due_before: str | None = None,
+        text: str | None = None,
         order: Literal["created", "target"] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -173,12 +187,18 @@ class AsyncClient:
     ) -> shapes.Page[shapes.Reminder]:
         """One page of reminders: active ones in the order they were made, unless said otherwise.
 
+        `state` takes the place of `status`. `due_before` (RFC 3339 with an offset) keeps to those
+        whose target is earlier, `text` to those whose title or prompt contain it in any case.
         `limit` is 1 to 1000 (100); a page may hold fewer though more follow: only a missing
         `next_cursor` means the end. `cursor` is good for the same filters only.
         """
         members = given(
             session_id=session_id,
             status=status,
+            state=state,
+            kind=kind,
+            due_before=due_before,
+            text=text,
             order=order,
             limit=limit,
             cursor=cursor,
@@ -191,6 +211,10 @@ class AsyncClient:
         session_id: str | None = None,
         *,
         status: Literal["active", "ended", "all"] | None = None,
+        state: Literal["scheduled", "overdue", "paused", "ended"] | None = None,
+        kind: shapes.Kind | None = None,
+        due_before: str | None = None,
+        text: str | None = None,
         order: Literal["created", "target"] | None = None,
         owner_uid: int | Literal["*"] | None = None,
     ) -> AsyncIterator[shapes.Reminder]:
@@ -198,7 +222,15 @@ class AsyncClient:
         cursor: str | None = None
         while True:
             page = await self.list(
-                session_id, status=status, order=order, cursor=cursor, owner_uid=owner_uid
+                session_id,
+                status=status,
+                state=state,
+                kind=kind,
+                due_before=due_before,
+                text=text,
+                order=order,
+                cursor=cursor,
+                owner_uid=owner_uid,
             )
             for item in page["items"]:
                 yield item
@@ -220,13 +252,17 @@ class AsyncClient:
         daily: shapes.DailyRule | None = None,
         weekly: shapes.WeeklyRule | None = None,
         cron: shapes.CronRule | None = None,
+        until: str | EllipsisType | None = ...,
+        max_occurrences: int | EllipsisType | None = ...,
+        expires_after_seconds: int | EllipsisType | None = ...,
         session_id: str | None = None,
         owner_uid: int | None = None,
     ) -> calls.Updated:
         """Change words or timing of a reminder; what is not given stays as it is.
 
         `revision` is the one last seen: ReminderConflict is raised, with the current reminder in
-        `data`, when somebody changed it since. `title` None clears it, `...` leaves it.
+        `data`, when somebody changed it since. Of title, ends and expiry None clears one, `...`
+        leaves it.
         """
         members = given(
             id=reminder_id,
@@ -242,8 +278,12 @@ class AsyncClient:
             session_id=session_id,
             owner_uid=owner_uid,
         )
-        if title is not ...:
-            members["title"] = title
+        members |= changed(
+            title=title,
+            until=until,
+            max_occurrences=max_occurrences,
+            expires_after_seconds=expires_after_seconds,
+        )
         return cast("calls.Updated", await self.call("reminder.update", members))
 
     async def delete(
@@ -263,6 +303,8 @@ class AsyncClient:
         daily: shapes.DailyRule | None = None,
         weekly: shapes.WeeklyRule | None = None,
         cron: shapes.CronRule | None = None,
+        until: str | None = None,
+        max_occurrences: int | None = None,
     ) -> calls.Preview:
         """The next `count` (5, at most 100) instants of a rule. Nothing is made."""
         members = given(
@@ -273,6 +315,8 @@ class AsyncClient:
             daily=daily,
             weekly=weekly,
             cron=cron,
+            until=until,
+            max_occurrences=max_occurrences,
         )
         return cast("calls.Preview", await self.call("reminder.preview", members))
 

@@ -16,7 +16,7 @@ FULL = "the daemon takes no further connection: its queue is full"
 _READING = frozenset(
     (
         *("hello", "reminder.get", "reminder.list", "reminder.preview", "reminder.history"),
-        "daemon.status",
+        *("session.list", "daemon.status"),
     )
 )
 
@@ -31,6 +31,11 @@ def unanswered(words: str, method: str) -> str:
 def given(**members: object) -> dict[str, object]:
     """The members that are not None: what is optional is left out, never null."""
     return {name: value for name, value in members.items() if value is not None}
+
+
+def changed(**members: object) -> dict[str, object]:
+    """The members that are not `...`: here None is a value, which clears what was."""
+    return {name: value for name, value in members.items() if value is not ...}
 
 
 def check_timeout(timeout: float | None) -> float | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from scheduler_daemon.client.acts import Acts
 from scheduler_daemon.client.connection import Connection
 from scheduler_daemon.client.finding import DaemonUnreachable, SocketPath, connect
-from scheduler_daemon.client.params import FULL, TIMEOUT, check_timeout, given
+from scheduler_daemon.client.params import FULL, TIMEOUT, changed, check_timeout, given
 from scheduler_daemon.wire.messages import PROTOCOL, Error, error_from
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from scheduler_daemon.wire import calls, shapes
 
 
-class Client:
+class Client(Acts):
     """A connection to the daemon, opened by the first call and opened anew after it was lost.
 
     `socket` is the path of the daemon's socket; None looks in the usual places. `timeout` is how
@@ -91,6 +92,9 @@ class Client:
         cron: shapes.CronRule | None = None,
         title: str | None = None,
         context: Mapping[str, str] | None = None,
+        until: str | None = None,
+        max_occurrences: int | None = None,
+        expires_after_seconds: int | None = None,
         idempotency_key: str | None = None,
         owner_uid: int | None = None,
     ) -> calls.Created:
@@ -99,6 +103,9 @@ class Client:
         Exactly one of the six selectors says when (shapes.Selector). `context` is kept and
         handed back with each occurrence. Repeating a call with the same `idempotency_key` in
         the same Session gives the reminder that was made first.
+
+        A recurring one ends after `until` (RFC 3339 with an offset) and after `max_occurrences`
+        deliveries. What is later than `expires_after_seconds` is not sent any more.
         """
         members = given(
             session_id=session_id,
@@ -111,6 +118,9 @@ class Client:
             cron=cron,
             title=title,
             context=context,
+            until=until,
+            max_occurrences=max_occurrences,
+            expires_after_seconds=expires_after_seconds,
             idempotency_key=idempotency_key,
             owner_uid=owner_uid,
         )
@@ -134,6 +144,10 @@ class Client:
         session_id: str | None = None,
         *,
         status: Literal["active", "ended", "all"] | None = None,
+        state: Literal["scheduled", "overdue", "paused", "ended"] | None = None,
+        kind: shapes.Kind | None = None,
+        due_before: str | None = None,
+        text: str | None = None,
         order: Literal["created", "target"] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -141,12 +155,18 @@ class Client:
     ) -> shapes.Page[shapes.Reminder]:
         """One page of reminders: active ones in the order they were made, unless said otherwise.
 
+        `state` takes the place of `status`. `due_before` (RFC 3339 with an offset) keeps to those
+        whose target is earlier, `text` to those whose title or prompt contain it in any case.
         `limit` is 1 to 1000 (100); a page may hold fewer though more follow: only a missing
         `next_cursor` means the end. `cursor` is good for the same filters only.
         """
         members = given(
             session_id=session_id,
             status=status,
+            state=state,
+            kind=kind,
+            due_before=due_before,
+            text=text,
             order=order,
             limit=limit,
             cursor=cursor,
@@ -160,6 +180,10 @@ class Client:
         session_id: str | None = None,
         *,
         status: Literal["active", "ended", "all"] | None = None,
+        state: Literal["scheduled", "overdue", "paused", "ended"] | None = None,
+        kind: shapes.Kind | None = None,
+        due_before: str | None = None,
+        text: str | None = None,
         order: Literal["created", "target"] | None = None,
         owner_uid: int | Literal["*"] | None = None,
     ) -> Iterator[shapes.Reminder]:
@@ -167,7 +191,15 @@ class Client:
         cursor: str | None = None
         while True:
             page = self.list(
-                session_id, status=status, order=order, cursor=cursor, owner_uid=owner_uid
+                session_id,
+                status=status,
+                state=state,
+                kind=kind,
+                due_before=due_before,
+                text=text,
+                order=order,
+                cursor=cursor,
+                owner_uid=owner_uid,
             )
             yield from page["items"]
             cursor = page.get("next_cursor")
@@ -188,13 +220,17 @@ class Client:
         daily: shapes.DailyRule | None = None,
         weekly: shapes.WeeklyRule | None = None,
         cron: shapes.CronRule | None = None,
+        until: str | EllipsisType | None = ...,
+        max_occurrences: int | EllipsisType | None = ...,
+        expires_after_seconds: int | EllipsisType | None = ...,
         session_id: str | None = None,
         owner_uid: int | None = None,
     ) -> calls.Updated:
         """Change words or timing of a reminder; what is not given stays as it is.
 
         `revision` is the one last seen: ReminderConflict is raised, with the current reminder in
-        `data`, when somebody changed it since. `title` None clears it, `...` leaves it.
+        `data`, when somebody changed it since. Of title, ends and expiry None clears one, `...`
+        leaves it.
         """
         members = given(
             id=reminder_id,
@@ -210,8 +246,12 @@ class Client:
             session_id=session_id,
             owner_uid=owner_uid,
         )
-        if title is not ...:
-            members["title"] = title
+        members |= changed(
+            title=title,
+            until=until,
+            max_occurrences=max_occurrences,
+            expires_after_seconds=expires_after_seconds,
+        )
         updated: calls.Updated = self.call("reminder.update", members)
         return updated
 
@@ -233,6 +273,8 @@ class Client:
         daily: shapes.DailyRule | None = None,
         weekly: shapes.WeeklyRule | None = None,
         cron: shapes.CronRule | None = None,
+        until: str | None = None,
+        max_occurrences: int | None = None,
     ) -> calls.Preview:
         """The next `count` (5, at most 100) instants of a rule. Nothing is made."""
         members = given(
@@ -243,6 +285,8 @@ class Client:
             daily=daily,
             weekly=weekly,
             cron=cron,
+            until=until,
+            max_occurrences=max_occurrences,
         )
         preview: calls.Preview = self.call("reminder.preview", members)
         return preview

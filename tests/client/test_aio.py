@@ -22,8 +22,8 @@ from scheduler_daemon.client import (
 from scheduler_daemon.client.link import MAX_WAITING, Link
 from scheduler_daemon.errors import InvalidRule, PermissionDenied, ReminderNotFound
 from scheduler_daemon.wire.frames import METHOD_NOT_FOUND
+from tests.client.methods import METHODS
 from tests.client.scripted import DEADLINE, AsyncPeer, Listener, listening
-from tests.client.test_sync import METHODS
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ async def test_a_method_sends_what_the_sync_client_sends(
 
 
 def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
-    names = {name for name in vars(Client) if not name.startswith("_")}
+    names = {name for name in dir(Client) if not name.startswith("_")}
     for name in names:
         sync = inspect.signature(getattr(Client, name))
         aio = inspect.signature(getattr(AsyncClient, name))
         assert aio.parameters == sync.parameters
         assert getattr(AsyncClient, name).__doc__
-    assert {name for name in vars(AsyncClient) if not name.startswith("_")} == names | {"connect"}
+    assert {name for name in dir(AsyncClient) if not name.startswith("_")} == names | {"connect"}
 
 
 async def test_pages_are_followed_to_the_one_without_a_cursor(
@@ -75,19 +75,17 @@ async def test_pages_are_followed_to_the_one_without_a_cursor(
 ) -> None:
     async def collected() -> list[Any]:
         found: list[Any] = [item async for item in client.reminders("s1")]
-        return [*found, *[item async for item in client.dispatches("r1")]]
+        found += [item async for item in client.dispatches("r1")]
+        return [*found, *[item async for item in client.sessions()]]
 
     task = asyncio.create_task(collected())
     peer = await daemon.accepted()
-    second: dict[str, str] = {"cursor": "c"}
-    for method, cursor in [("list", {}), ("list", second), ("history", {}), ("history", second)]:
-        page = {"items": [len(cursor)], "next_cursor": "c"}
-        if cursor:
-            del page["next_cursor"]
-        request = await peer.answer(page)
-        assert request["method"] == f"reminder.{method}"
-        assert request["params"].get("cursor") == cursor.get("cursor")
-    assert await task == [0, 1, 0, 1]
+    for method in ("reminder.list", "reminder.history", "session.list"):
+        request = await peer.answer({"items": [0], "next_cursor": "c"})
+        assert (request["method"], request["params"].get("cursor")) == (method, None)
+        request = await peer.answer({"items": [1]})
+        assert (request["method"], request["params"].get("cursor")) == (method, "c")
+    assert await task == [0, 1, 0, 1, 0, 1]
 
 
 async def test_calls_run_side_by_side_and_answers_may_overtake_each_other(

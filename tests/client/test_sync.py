@@ -15,74 +15,9 @@ import pytest
 from scheduler_daemon.client import Client, ConnectionLost, DaemonUnreachable, NoAnswer
 from scheduler_daemon.errors import NotFuture, PermissionDenied, ReminderNotFound
 from scheduler_daemon.wire.frames import INVALID_REQUEST, METHOD_NOT_FOUND, WireError
+from tests.client.methods import METHODS
 from tests.client.scripted import Peer, scripted
 from tests.support.fresh import unmeasured
-
-DAILY = {"time": "09:00", "time_zone": "Europe/Berlin"}
-
-
-METHODS: list[tuple[Callable[[Client], object], str, dict[str, object]]] = [
-    (lambda client: client.hello("me"), "hello", {"protocol": 1, "client": "me"}),
-    (
-        lambda client: client.create(
-            "s1",
-            "p",
-            daily={"time": "09:00", "time_zone": "Europe/Berlin"},
-            title="t",
-            context={"cwd": "/"},
-            idempotency_key="k",
-            owner_uid=7,
-        ),
-        "reminder.create",
-        {
-            "session_id": "s1",
-            "prompt": "p",
-            "daily": DAILY,
-            "title": "t",
-            "context": {"cwd": "/"},
-            "idempotency_key": "k",
-            "owner_uid": 7,
-        },
-    ),
-    (
-        lambda client: client.get("r1", session_id="s1"),
-        "reminder.get",
-        {"id": "r1", "session_id": "s1"},
-    ),
-    (lambda client: client.list(), "reminder.list", {}),
-    (
-        lambda client: client.list("s1", status="all", order="target", limit=5, cursor="c"),
-        "reminder.list",
-        {"session_id": "s1", "status": "all", "order": "target", "limit": 5, "cursor": "c"},
-    ),
-    (
-        lambda client: client.update("r1", 3, prompt="p", after_seconds=60),
-        "reminder.update",
-        {"id": "r1", "revision": 3, "prompt": "p", "after_seconds": 60},
-    ),
-    (
-        lambda client: client.update("r1", 3, title=None, context={}),
-        "reminder.update",
-        {"id": "r1", "revision": 3, "title": None, "context": {}},
-    ),
-    (
-        lambda client: client.delete("r1", owner_uid=7),
-        "reminder.delete",
-        {"id": "r1", "owner_uid": 7},
-    ),
-    (
-        lambda client: client.preview(every_seconds=300, count=2),
-        "reminder.preview",
-        {"every_seconds": 300, "count": 2},
-    ),
-    (
-        lambda client: client.history("r1", limit=5, owner_uid="*"),
-        "reminder.history",
-        {"id": "r1", "limit": 5, "owner_uid": "*"},
-    ),
-    (lambda client: client.status(), "daemon.status", {}),
-    (lambda client: client.call("new.method", {"a": 1}), "new.method", {"a": 1}),
-]
 
 
 @pytest.mark.parametrize(("call", "method", "params"), METHODS)
@@ -113,15 +48,29 @@ def pages(peer: Peer, method: str, filters: dict[str, object]) -> None:
         assert (request["method"], request["params"]) == (method, filters | cursor)
 
 
-def test_reminders_and_dispatches_go_on_to_the_page_without_a_cursor(path: Path) -> None:
+FILTERS: dict[str, Any] = {
+    "state": "paused",
+    "kind": "daily",
+    "due_before": "2027-01-01T00:00:00Z",
+    "text": "build",
+}
+
+
+def test_what_gives_all_goes_on_to_the_page_without_a_cursor(path: Path) -> None:
     def script(peer: Peer) -> None:
         pages(peer, "reminder.list", {"session_id": "s1", "status": "ended"})
+        pages(peer, "reminder.list", FILTERS)
         pages(peer, "reminder.history", {"session_id": "s1"})
+        pages(peer, "session.list", {"owner_uid": "*"})
 
     with scripted(path, script), Client(path) as client:
         found: list[Any] = list(client.reminders("s1", status="ended"))
         assert found == [1, 2, 3]
+        found = list(client.reminders(**FILTERS))
+        assert found == [1, 2, 3]
         found = list(client.dispatches(session_id="s1"))
+        assert found == [1, 2, 3]
+        found = list(client.sessions(owner_uid="*"))
         assert found == [1, 2, 3]
 
 
