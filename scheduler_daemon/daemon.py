@@ -38,6 +38,7 @@ from scheduler_daemon.store.migrate import migrate as bring_up_to_date
 from scheduler_daemon.store.store import Limits, Store
 from scheduler_daemon.store.upkeep import note_zone_data
 from scheduler_daemon.text import printable
+from scheduler_daemon.watching import Watchers
 
 DATABASE = "scheduler.db"
 OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
@@ -127,6 +128,7 @@ class Daemon:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
+        self._watchers = Watchers()
         self._stop = asyncio.Event()
         self._rescan: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
@@ -255,6 +257,7 @@ class Daemon:
                 service,
                 status,
                 scheduler,
+                self._watchers,
                 self._clock,
                 max_frame_bytes=settings.max_frame_bytes,
                 max_pending_requests=settings.max_pending_requests,

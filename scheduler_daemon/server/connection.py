@@ -1,4 +1,4 @@
-"""One connection: its frames in and out, the order of its requests, and the host that it may be."""
+"""One connection: its frames in and out, the order of its requests, and what it is besides."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.hosts import Host, outcome_of, refusal_of
 from scheduler_daemon.server.methods import METHODS, Method
 from scheduler_daemon.server.outbox import Outbox
+from scheduler_daemon.server.watch import PeerWatcher
 from scheduler_daemon.service import ENVELOPE_BYTES, Caller, Service
 from scheduler_daemon.status import StatusBoard
+from scheduler_daemon.watching import Watch, Watchers
 from scheduler_daemon.wire import messages, params
 from scheduler_daemon.wire.frames import (
     INVALID_REQUEST,
@@ -47,6 +49,7 @@ class Connection(asyncio.Protocol):
         service: Service,
         status: StatusBoard,
         scheduler: Scheduler,
+        watchers: Watchers,
         clock: Clock,
         *,
         max_frame_bytes: int,
@@ -71,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._lines: deque[bytes] = deque()
         self._broken: FrameTooLong | None = None
         self._host: Host | None = None
+        self._watcher = PeerWatcher(watchers, max_bytes=max_frame_bytes, offer=self._offer)
         self._unanswered = 0
         self._queue: deque[tuple[messages.Request, Method]] = deque()
         self._running: dict[asyncio.Task[None], Method] = {}
@@ -117,6 +121,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._outbox.resume()
+        self._watcher.go_on()
         self._pump()
         self._tell_room()
         self._close_when_answered()
@@ -205,7 +210,7 @@ class Connection(asyncio.Protocol):
         up to. What looks may be answered with a whole frame; answers of what writes are short.
         """
         looking = sum(method.access == "read" for method in self._running.values())
-        return (self._max_buffer - self._outbox.unsent) // self._max_frame - looking
+        return (self._max_buffer - self._outbox.counted) // self._max_frame - looking
 
     def _tell_room(self) -> None:
         if self._host is not None:
@@ -239,7 +244,7 @@ class Connection(asyncio.Protocol):
             failed = InternalError("this failed inside the daemon; its log says more")
             return encode(messages.error(request.id, failed))
 
-    # --- the host that this connection may be
+    # --- the host and the watcher that this connection may be
 
     def host(self) -> Host:
         if self._host is None:
@@ -269,6 +274,11 @@ class Connection(asyncio.Protocol):
         """Take Sessions back from the host; `*` takes back everything."""
         self._scheduler.detach(self.host(), sessions)
 
+    def watch(self, watch: Watch) -> None:
+        """Tell the peer of these changes too, until it sends no more. Raises limit_reached."""
+        if not self._ending:
+            self._watcher.add(watch)
+
     def _leave(self) -> None:
         if self._host is not None and not self._host.closed:
             self._scheduler.close(self._host)
@@ -288,9 +298,13 @@ class Connection(asyncio.Protocol):
             self._outbox.put(frame)
             self._tell_room()
 
+    def _offer(self, frame: bytes) -> bool:
+        return not self._transport.is_closing() and self._outbox.offer(frame)
+
     def end(self, refusal: SchedulerError | None = None) -> None:
         """Take nothing more, and close when everything asked was answered, the refusal last."""
         self._ending = True
+        self._watcher.end()
         if refusal is not None:
             self._last_words = encode(messages.error(None, refusal))
         self._transport.pause_reading()
@@ -318,6 +332,7 @@ class Connection(asyncio.Protocol):
     def _gone(self) -> None:
         """The transport is closed; tell so once nothing runs any more."""
         self._ending = self._lost = True
+        self._watcher.end()
         self._leave()
         self._queue.clear()
         if not self._running:

@@ -11,8 +11,10 @@ from scheduler_daemon.errors import InvalidRequest
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.rules import zone_data_version
 from scheduler_daemon.server.hosts import Host
+from scheduler_daemon.server.watch import watch_of
 from scheduler_daemon.service import Caller, Service
 from scheduler_daemon.status import StatusBoard
+from scheduler_daemon.watching import Watch
 from scheduler_daemon.wire import calls, params, shapes
 from scheduler_daemon.wire.messages import PROTOCOL
 
@@ -32,6 +34,8 @@ class Connection(Protocol):
     def attach(self, sessions: list[str] | Literal["*"]) -> None: ...
 
     def detach(self, sessions: list[str] | Literal["*"]) -> None: ...
+
+    def watch(self, watch: Watch) -> None: ...
 
 
 Carry = Callable[[Connection, Any], Awaitable[Any]]
@@ -88,6 +92,12 @@ async def _status(connection: Connection, asked: params.Nothing) -> shapes.Statu
     return await connection.status.view(connection.caller)
 
 
+async def _watch(connection: Connection, asked: params.Watch) -> calls.Watching:
+    # Of no change before this answer: nothing is awaited.
+    connection.watch(watch_of(connection.caller, asked))
+    return {}
+
+
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
@@ -113,7 +123,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "reminder.delete",
-            params.Delete,
+            params.One,
             "write",
             lambda c, a: c.service.delete(c.caller, a),
         ),
@@ -130,6 +140,7 @@ METHODS: Mapping[str, Method] = {
             lambda c, a: c.service.history(c.caller, a),
         ),
         Method("daemon.status", params.Nothing, "read", _status),
+        Method("daemon.watch", params.Watch, "read", _watch),
         Method("host.attach", params.Attach, "write", _attach),
         Method("host.detach", params.Detach, "write", _detach),
     )

@@ -36,6 +36,7 @@ class Outbox:
         self._given_up = given_up
         self._held: list[bytes] = []
         self._held_bytes = 0
+        self._beside = False
         self._stuck: Handle | None = None
         self._left = 0
         # The transport says `pause` at the first byte that it cannot pass on.
@@ -46,6 +47,11 @@ class Outbox:
         """Bytes that the kernel has not taken."""
         return self._transport.get_write_buffer_size() + self._held_bytes
 
+    @property
+    def counted(self) -> int:
+        """Those of them that `max_bytes` bounds: all but what was offered."""
+        return self._held_bytes if self._beside else self.unsent
+
     def put(self, frame: bytes) -> None:
         """Send a frame, now or when those before it are gone."""
         if self._stuck is None:
@@ -53,8 +59,19 @@ class Outbox:
         else:
             self._held.append(frame)
             self._held_bytes += len(frame)
-        if self.unsent > self._max_bytes:
+        if self.counted > self._max_bytes:
             self._given_up("left too much unread")
+
+    def offer(self, frame: bytes) -> bool:
+        """Send a frame if the peer has taken everything before it, and say whether.
+
+        It takes none of the room of other frames, for it is one at a time.
+        """
+        if self._stuck is not None:
+            return False
+        self._transport.write(frame)
+        self._beside = self._transport.get_write_buffer_size() > 0
+        return True
 
     def pause(self) -> None:
         """The peer did not take the last piece whole."""
@@ -64,6 +81,7 @@ class Outbox:
     def resume(self) -> None:
         """The last piece is gone: on with what was held."""
         self.close()
+        self._beside = False
         held, self._held, self._held_bytes = self._held, [], 0
         self._transport.write(b"".join(held))
 
