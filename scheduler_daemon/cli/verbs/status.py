@@ -6,9 +6,13 @@ import argparse
 import datetime as dt
 
 from scheduler_daemon import wall
-from scheduler_daemon.cli import connection, exits, output, times
+from scheduler_daemon.cli import connection, exits, health, output, times
+from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
-from scheduler_daemon.cli.parser import Parser
+from scheduler_daemon.cli.parser import Parser, whole
+from scheduler_daemon.client import Client
+from scheduler_daemon.client.finding import DaemonUnreachable
+from scheduler_daemon.errors import SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
@@ -17,17 +21,42 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
 USAGE = "[options]"
 ABOUT = """\
 Show how the daemon is: its versions, how many reminders wait, which hosts are
-connected, and which Sessions it tries again."""
+connected, and which Sessions it tries again.
+
+With --check it is a plugin for Nagios, Icinga and their like: one line with
+performance data, and exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (a
+wrong option, or this user may not ask). CRITICAL: no daemon answers within 10
+seconds, nothing can be written, or the loop is more than 5 minutes late.
+WARNING: it is more than 1 minute late, a Session with a host was tried 10
+times in vain, a reminder is set aside, something failed by a defect, or
+something could not be written within the last hour. What depends on the use
+has the options below. Counts are of this user's own reminders."""
 EXAMPLES = """\
   schedctl status
-  schedctl status --json"""
+  schedctl status --json
+  schedctl status --check --warn-without-host 20 --critical-disk 100"""
+
+_PATIENCE = 10.0
+"""Seconds, after which whoever runs plugins gives them up."""
+_LARGEST = 10**9
 
 
 def options(parser: Parser) -> None:
-    del parser  # nothing of its own
+    parser.add_argument("--check", action="store_true", help="be a plugin for Nagios or Icinga")
+    group = parser.add_argument_group("limits of --check")
+    for name, unit, text in (
+        ("warn-without-host", "N", "WARNING beyond so many overdue without a host (default 0)"),
+        ("critical-without-host", "N", "CRITICAL beyond so many (default: never)"),
+        ("warn-disk", "MIB", "WARNING below so much free disk (default 512)"),
+        ("critical-disk", "MIB", "CRITICAL below so much free disk (default 64)"),
+    ):
+        group.add_argument(f"--{name}", type=whole(0, _LARGEST), metavar=unit, help=text)
 
 
 def run(args: argparse.Namespace) -> int:
+    limits = _limits(args)
+    if args.check:
+        return _check(args, limits)
     with connection.connect(args) as client:
         connection.warn_of_a_second(args)
         status = client.status()
@@ -36,6 +65,34 @@ def run(args: argparse.Namespace) -> int:
     else:
         _show(status, wall.now(), clock_name())
     return exits.DONE
+
+
+def _limits(args: argparse.Namespace) -> health.Limits:
+    """The limits that were given over those that stand. Raises MisuseError."""
+    given = {name: getattr(args, name) for name in health.Limits.__slots__}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and not args.check:
+        raise MisuseError(f"--{next(iter(given)).replace('_', '-')} goes with --check")
+    if args.check and args.json:
+        raise MisuseError("--check prints one line, without --json")
+    return health.Limits(**given)
+
+
+def _check(args: argparse.Namespace, limits: health.Limits) -> int:
+    """One line on stdout whatever happens: nobody reads a plugin's stderr."""
+    try:
+        with Client(args.socket, timeout=_PATIENCE) as client:
+            state, line = health.report(client.status(), wall.now(), limits)
+    except DaemonUnreachable as error:
+        state = health.CRITICAL
+        line = health.line(state, str(error))
+    except SchedulerError as error:
+        # The daemon answers and is not to blame, or it does not do what it should.
+        refused = error.code == "permission_denied"
+        state = health.UNKNOWN if refused else health.CRITICAL
+        line = health.line(state, f"{error.message.removesuffix('.')} ({error.code})")
+    output.say(line)
+    return state
 
 
 def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
