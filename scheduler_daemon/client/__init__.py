@@ -5,7 +5,7 @@
 
 A refusal by the daemon is raised as the SchedulerError subclass of its code
 (`scheduler_daemon.errors`); a daemon that cannot be reached as DaemonUnreachable.
-The asyncio half is imported when it is first asked for, so that a command line stays quick.
+What is for asyncio or watches is imported when it is first asked for: command lines stay quick.
 """
 
 from __future__ import annotations
@@ -16,30 +16,40 @@ from scheduler_daemon.client.sync import Client
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from scheduler_daemon.client.aio import AsyncClient
+    from scheduler_daemon.client.aio_watch import AsyncChanges
     from scheduler_daemon.client.host import Admitted, AgentHost, Busy, Gone
+    from scheduler_daemon.client.watch import Changes, Lagged
 
 __all__ = [
     "Admitted",
     "AgentHost",
+    "AsyncChanges",
     "AsyncClient",
     "Busy",
+    "Changes",
     "Client",
     "ConnectionLost",
     "DaemonUnreachable",
     "Gone",
+    "Lagged",
     "NoAnswer",
 ]
 
-_HOST_NAMES = frozenset({"Admitted", "AgentHost", "Busy", "Gone"})
+_HOMES = {
+    "Admitted": "host",
+    "AgentHost": "host",
+    "AsyncChanges": "aio_watch",
+    "AsyncClient": "aio",
+    "Busy": "host",
+    "Changes": "watch",
+    "Gone": "host",
+    "Lagged": "watch",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "AsyncClient":
-        from scheduler_daemon.client.aio import AsyncClient
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return AsyncClient
-    if name in _HOST_NAMES:
-        from scheduler_daemon.client import host
-
-        return getattr(host, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

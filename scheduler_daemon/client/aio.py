@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from scheduler_daemon.client.aio_acts import AsyncActs
+from scheduler_daemon.client.aio_watch import AsyncChanges
 from scheduler_daemon.client.finding import DaemonUnreachable, SocketPath, connect
 from scheduler_daemon.client.link import Link
 from scheduler_daemon.client.params import FULL, TIMEOUT, changed, check_timeout, given
@@ -364,6 +365,16 @@ class AsyncClient(AsyncActs):
     async def status(self) -> shapes.Status:
         """How the daemon is: versions, counts of this user's reminders, what is being retried."""
         return cast("shapes.Status", await self.call("daemon.status"))
+
+    async def watch(
+        self, session_id: str | None = None, *, owner_uid: int | Literal["*"] | None = None
+    ) -> AsyncChanges:
+        """Hear of every change from now on, of one Session or of all; see Changes.
+
+        A watch has a connection of its own, which ends with it; calls go on beside it.
+        """
+        members = given(session_id=session_id, owner_uid=owner_uid)
+        return await AsyncChanges(await self._connected(), self._timeout).begin(members)
 
 
 async def _answer(link: Link, request: Request, handler: Handler) -> None:

@@ -7,7 +7,14 @@ from collections import deque
 from collections.abc import Mapping
 
 from scheduler_daemon.client.finding import ConnectionLost, NoAnswer
-from scheduler_daemon.client.params import CLOSED, FOREIGN, MAX_ANSWER_BYTES, SILENT, unanswered
+from scheduler_daemon.client.params import (
+    CLOSED,
+    ENDED,
+    FOREIGN,
+    MAX_ANSWER_BYTES,
+    SILENT,
+    unanswered,
+)
 from scheduler_daemon.wire.frames import METHOD_NOT_FOUND, Splitter, WireError, encode
 from scheduler_daemon.wire.messages import Error, Message, Request, Result, error, parse, request
 
@@ -50,6 +57,18 @@ class Connection:
             if answer is None or answer.id is None:
                 self.close()
         return answer
+
+    def hear(self) -> Message:
+        """Wait without end for the next message that nobody asked for. Raises ConnectionLost."""
+        while True:
+            try:
+                return self._next()
+            except BlockingIOError:
+                continue
+            except WireError:
+                raise ConnectionLost(FOREIGN) from None
+            except ConnectionError:
+                raise ConnectionLost(ENDED) from None
 
     def _exchange(self, method: str, params: Mapping[str, object]) -> Result | Error:
         self._last_id += 1

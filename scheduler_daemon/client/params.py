@@ -9,6 +9,7 @@ MAX_ANSWER_BYTES = 64 << 20
 """The longest answer a client takes: a daemon may be set to longer frames than 1 MiB."""
 
 CLOSED = "the daemon closed the connection before it answered"
+ENDED = "the daemon closed the connection"
 SILENT = "the daemon did not answer in time"
 FOREIGN = "what answers on the socket does not speak this protocol"
 FULL = "the daemon takes no further connection: its queue is full"
@@ -16,7 +17,7 @@ FULL = "the daemon takes no further connection: its queue is full"
 _READING = frozenset(
     (
         *("hello", "reminder.get", "reminder.list", "reminder.preview", "reminder.history"),
-        *("session.list", "daemon.status"),
+        *("session.list", "daemon.status", "daemon.watch"),
     )
 )
 

@@ -8,13 +8,14 @@ from scheduler_daemon.client.acts import Acts
 from scheduler_daemon.client.connection import Connection
 from scheduler_daemon.client.finding import DaemonUnreachable, SocketPath, connect
 from scheduler_daemon.client.params import FULL, TIMEOUT, changed, check_timeout, given
-from scheduler_daemon.wire.messages import PROTOCOL, Error, error_from
+from scheduler_daemon.wire.messages import PROTOCOL, Error, Result, error_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType, TracebackType
     from typing import Any, Literal, Self
 
+    from scheduler_daemon.client.watch import Changes
     from scheduler_daemon.wire import calls, shapes
 
 
@@ -59,20 +60,20 @@ class Client(Acts):
 
     def call(self, method: str, params: Mapping[str, object] | None = None) -> Any:
         """Call any method of the protocol and return its result."""
-        answer = self._connected().call(method, params or {})
-        if isinstance(answer, Error):
-            raise error_from(answer.error)
-        return answer.value
+        return _value(self._connected().call(method, params or {}))
 
     def _connected(self) -> Connection:
         if self._connection is not None and self._connection.ended():
             self.close()
         if self._connection is None:
-            try:
-                self._connection = Connection(connect(self._where, self._timeout))
-            except BlockingIOError:
-                raise DaemonUnreachable(FULL) from None
+            self._connection = self._new()
         return self._connection
+
+    def _new(self) -> Connection:
+        try:
+            return Connection(connect(self._where, self._timeout))
+        except BlockingIOError:
+            raise DaemonUnreachable(FULL) from None
 
     def hello(self, client: str | None = None) -> calls.Hello:
         """Who answers and what this user may call. `client` is a name for the daemon's log."""
@@ -336,3 +337,27 @@ class Client(Acts):
         """How the daemon is: versions, counts of this user's reminders, what is being retried."""
         status: shapes.Status = self.call("daemon.status")
         return status
+
+    def watch(
+        self, session_id: str | None = None, *, owner_uid: int | Literal["*"] | None = None
+    ) -> Changes:
+        """Hear of every change from now on, of one Session or of all; see Changes.
+
+        A watch has a connection of its own, which ends with it; calls go on beside it.
+        """
+        from scheduler_daemon.client.watch import Changes  # only for those who watch
+
+        connection = self._new()
+        try:
+            members = given(session_id=session_id, owner_uid=owner_uid)
+            _value(connection.call("daemon.watch", members))
+        except BaseException:
+            connection.close()
+            raise
+        return Changes(connection)
+
+
+def _value(answer: Result | Error) -> Any:
+    if isinstance(answer, Error):
+        raise error_from(answer.error)
+    return answer.value
