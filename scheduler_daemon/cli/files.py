@@ -1,0 +1,49 @@
+"""Files that another program reads while we write them anew: it sees the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+
+from scheduler_daemon.cli.exits import FailedError
+
+
+def write(path: str, data: bytes, mode: int | None = None) -> None:
+    """Put `data` in the place of what `path` holds, with `mode` or, where None, as the umask says.
+
+    A link is followed. What is no regular file (a pipe, a terminal) is written to as it is.
+    Raises FailedError, and leaves what was there.
+    """
+    try:
+        place = os.path.realpath(path)
+        if _is_special(place):
+            with open(place, "wb") as file:  # noqa: PTH123 - names are text throughout here
+                file.write(data)
+        else:
+            _replace(place, data, mode)
+    except OSError as error:
+        raise FailedError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _is_special(place: str) -> bool:
+    try:
+        return not stat.S_ISREG(os.stat(place).st_mode)  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+
+
+def _replace(place: str, data: bytes, mode: int | None) -> None:
+    beside = f"{place}.{os.getpid()}.tmp"
+    try:
+        with open(beside, "xb") as file:  # noqa: PTH123
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(beside, place)  # noqa: PTH104
+    except BaseException:
+        with suppress(OSError):  # where it was never made, that is what is raised
+            os.unlink(beside)  # noqa: PTH108
+        raise
