@@ -23,10 +23,10 @@ RECURRING = ("every", "daily", "weekly", "cron")
 
 _ENDED = {
     "delivered": "it was delivered",
-    "until": "its last day has passed",
+    "until": "it has no time left before its end",
     "count": "it came as often as it was meant to",
     "range": "there is no later time in the calendar",
-    "missed": "its time passed without a host",
+    "missed": "it could not be sent before it expired",
 }
 
 
@@ -74,6 +74,47 @@ def _ended(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
     return f"{text}, {times.relative(at.local, now)} ({times.clock(at)})."
 
 
+_IN_SHORT = {
+    "target": "its time",
+    "paused": "nothing, it is paused",
+    "no_host": "a host",
+    "host_gone": "a host that knows it",
+    "busy": "a busy host",
+    "no_answer": "a host that is silent",
+    "refused": "a host that refuses",
+    "in_flight": "its host's answer",
+    "behind": "an earlier one",
+    "set_aside": "a record that can be read",
+    "receipt": "its receipt",
+}
+
+
+def waiting(waiting: WaitingFor, now: dt.datetime) -> str:
+    """What a Session waits for, in short, to be read below such a heading."""
+    return safe(_IN_SHORT.get(waiting["why"], waiting["why"]) + _attempts(waiting, now))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 reminder`, `12 reminders`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def ends(reminder: Reminder, now: dt.datetime, zone: str | None) -> dict[str, str]:
+    """What lets it end and where it came from, by name; not made safe yet."""
+    facts = {}
+    if "until" in reminder:
+        until = times.moment(reminder["until"], None, zone)
+        facts["until"] = f"{times.clock(until)}, {times.relative(until.local, now)}"
+    if "max_occurrences" in reminder:
+        most = counted(reminder["max_occurrences"], "time")
+        facts["came"] = f"{reminder.get('dispatch_count', 0)} of {most}"
+    if "expires_after_seconds" in reminder:
+        facts["expires"] = f"when it is {times.span(reminder['expires_after_seconds'])} late"
+    if "snoozed_from" in reminder:
+        facts["snoozed"] = f"from {reminder['snoozed_from']}"
+    return facts
+
+
 def _reason(waiting: WaitingFor, session: str) -> str:
     reasons = {
         "no_host": f"no host is connected for Session {session!r} (`schedctl status` shows the "
@@ -94,7 +135,7 @@ def _attempts(waiting: WaitingFor, now: dt.datetime) -> str:
     """What was tried and what comes next, as the rest of a sentence; may be empty."""
     parts = []
     if (attempts := waiting.get("attempts")) is not None:
-        parts.append(f"tried {attempts} time{'' if attempts == 1 else 's'}")
+        parts.append(f"tried {counted(attempts, 'time')}")
     if (next_try_at := waiting.get("next_try_at")) is not None:
         parts.append(f"again {_relative(next_try_at, now)}")
     if (seen := waiting.get("last_host_seen_at")) is not None:

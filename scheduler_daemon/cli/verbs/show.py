@@ -52,6 +52,7 @@ def _show(reminder: Reminder) -> None:
         "target": reminder.get("scheduled_at_local", reminder["scheduled_at"]),
         "made": f"{times.clock(created)}, {times.relative(created.local, now)}",
         "owner": f"uid {reminder['owner_uid']}",
+        **sentences.ends(reminder, now, zone),
         "revision": str(reminder["revision"]),
         **{f"context {key}": value for key, value in reminder.get("context", {}).items()},
         **({"title": reminder["title"]} if "title" in reminder else {}),
