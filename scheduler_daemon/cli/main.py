@@ -41,9 +41,15 @@ VERBS = {
     "create": "make a reminder for a Session",
     "list": "show reminders, one a line",
     "show": "show one reminder, and why it has not come yet",
-    "update": "change the words or the time of a reminder",
-    "delete": "delete a reminder",
+    "update": "change the words, the time or the end of a reminder",
+    "delete": "delete a reminder, or all of a Session",
+    "pause": "keep a reminder from coming until it is resumed",
+    "resume": "let a paused reminder come again",
+    "snooze": "let the words of a reminder come again, in ten minutes say",
+    "skip": "let the next time of a recurring reminder pass",
+    "run-now": "let a reminder come once more at once",
     "history": "show what was delivered, newest first",
+    "sessions": "show the Sessions; forget one, or move its reminders to another",
     "preview": "show when a rule would come, without storing anything",
     "status": "show how the daemon is",
     "host": "be an agent host for trying out: print what is delivered",
@@ -166,7 +172,7 @@ def _call(verb: str, words: Sequence[str]) -> int:
 
 def load(verb: str) -> tuple[Verb, Parser]:
     """The module of a verb, and a parser of what it takes."""
-    module: Any = import_module(f"scheduler_daemon.cli.verbs.{verb}")
+    module: Any = import_module(f"scheduler_daemon.cli.verbs.{verb.replace('-', '_')}")
     parser = Parser(verb, module.USAGE, module.ABOUT, module.EXAMPLES)
     module.options(parser)
     return module, parser

@@ -34,7 +34,7 @@ def selector(
         _no_zone(kind, time_zone)
         return {f"{kind}_seconds": seconds_of(text, f"--{kind}")}
     if kind == "at":
-        return {"at": _at(text, time_zone, machine_zone)}
+        return {"at": point(text, "--at", time_zone, machine_zone)}
     value = {"daily": _daily, "weekly": _weekly, "cron": _cron}[kind](text)
     if time_zone is None:
         raise MisuseError(
@@ -54,6 +54,38 @@ def instant(text: str, option: str) -> str:
     return f"{match[1]}T{_with_seconds(match[2])}{match[3]}"
 
 
+def has_offset(text: str) -> bool:
+    """Whether `text` is an instant by itself, without a zone whose clock is meant."""
+    match = re.fullmatch(_AT, text)
+    return match is not None and bool(match[3])
+
+
+def point(
+    text: str, option: str, time_zone: str | None, machine_zone: Callable[[], str | None]
+) -> str | dict[str, str]:
+    """An instant as `instant`, or a date and time on the clock of `--tz TIME_ZONE`.
+
+    Raises MisuseError, naming `option`, also where neither or both say whose clock is meant.
+    """
+    match = re.fullmatch(_AT, text)
+    if match is None:
+        raise MisuseError(
+            f"{option} takes a date and a time, 2026-12-24T18:00:00+01:00, 2026-12-24T17:00:00Z or "
+            f'"2026-12-24 18:00" with --tz, not {text!r}'
+        )
+    date, time, offset = match.groups()
+    if offset and time_zone is not None:
+        raise MisuseError(f"{option} has its offset already: leave --tz away, or the offset")
+    if offset:
+        return instant(text, option)
+    if time_zone is None:
+        raise MisuseError(
+            f"{option} without an offset (Z or +01:00) needs --tz, the zone whose clock is meant"
+            f"{_suggest(machine_zone)}"
+        )
+    return {"date": date, "time": _with_seconds(time), "time_zone": time_zone}
+
+
 def _no_zone(kind: str, time_zone: str | None) -> None:
     if time_zone is not None:
         raise MisuseError(f"--{kind} counts seconds and has no zone: leave --tz away")
@@ -64,28 +96,6 @@ def _suggest(machine_zone: Callable[[], str | None]) -> str:
     if name is None:
         return ", for example --tz Europe/Berlin or --tz UTC"
     return f"; this machine's own is {name}: add --tz {name}"
-
-
-def _at(
-    text: str, time_zone: str | None, machine_zone: Callable[[], str | None]
-) -> str | dict[str, str]:
-    match = re.fullmatch(_AT, text)
-    if match is None:
-        raise MisuseError(
-            "--at takes a date and a time, 2026-12-24T18:00:00+01:00, 2026-12-24T17:00:00Z or "
-            f'"2026-12-24 18:00" with --tz, not {text!r}'
-        )
-    date, time, offset = match.groups()
-    if offset and time_zone is not None:
-        raise MisuseError("--at has its offset already: leave --tz away, or the offset")
-    if offset:
-        return instant(text, "--at")
-    if time_zone is None:
-        raise MisuseError(
-            "--at without an offset (Z or +01:00) needs --tz, the zone whose clock is meant"
-            f"{_suggest(machine_zone)}"
-        )
-    return {"date": date, "time": _with_seconds(time), "time_zone": time_zone}
 
 
 def _with_seconds(time: str) -> str:

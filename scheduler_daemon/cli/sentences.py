@@ -86,6 +86,7 @@ _IN_SHORT = {
     "behind": "an earlier one",
     "set_aside": "a record that can be read",
     "receipt": "its receipt",
+    "ended": "nothing, all have ended",
 }
 
 

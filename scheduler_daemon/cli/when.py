@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from scheduler_daemon.cli import machine_zone
 from scheduler_daemon.cli.exits import MisuseError
+from scheduler_daemon.cli.machine_zone import suggestion
 from scheduler_daemon.cli.parser import Parser
-from scheduler_daemon.cli.selectors_input import selector
-from scheduler_daemon.errors import InvalidTimeZone
+from scheduler_daemon.cli.selectors_input import has_offset, point, selector
+from scheduler_daemon.errors import InvalidTimeZone, SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,18 +34,41 @@ def add_selectors(parser: Parser, *, required: bool) -> None:
 
 def selector_of(args: argparse.Namespace) -> dict[str, Any]:
     """The selector that was typed, as a member of `params`; {} for none. Raises MisuseError."""
+    until_on_a_clock = args.until is not None and not has_offset(args.until)
     for kind in ("after", "at", "every", "daily", "weekly", "cron"):
         text = getattr(args, kind)
         if text is not None:
-            return selector(kind, text, args.tz, _machine_zone)
-    if args.tz is not None:
-        raise MisuseError("--tz goes with --at, --daily, --weekly or --cron")
+            counts = kind in ("after", "every") and until_on_a_clock
+            return selector(kind, text, None if counts else args.tz, machine_zone)
+    if args.tz is not None and not until_on_a_clock:
+        raise MisuseError("--tz goes with --at, --daily, --weekly, --cron or --until")
     return {}
 
 
-def _machine_zone() -> str | None:
+def instant_of(option: str, text: str, time_zone: str | None) -> str:
+    """The instant of `option TEXT`, as the `at` string takes it. Raises MisuseError.
+
+    Without an offset it is a time on the clock of `--tz TIME_ZONE`.
+    """
+    value = point(text, option, time_zone, machine_zone)
+    if isinstance(value, str):
+        return value
+    import datetime as dt
+
+    from scheduler_daemon.model import At
+    from scheduler_daemon.rules import instant_text, parse_rule  # only for a clock
+
+    try:
+        rule = parse_rule({"at": value}, dt.datetime.min.replace(tzinfo=dt.UTC))
+    except SchedulerError as error:
+        raise MisuseError(f"{option} {text}: {error.message.removesuffix('.')}") from None
+    assert isinstance(rule, At)
+    return instant_text(rule.instant)
+
+
+def machine_zone() -> str | None:
     """The machine's zone for a suggestion, None where the daemon would not take the name."""
-    name = machine_zone.suggestion(os.environ)
+    name = suggestion(os.environ)
     if name is None:
         return None
     from scheduler_daemon.rules import canonical_zone  # only after a mistake
@@ -54,6 +77,15 @@ def _machine_zone() -> str | None:
         return canonical_zone(name)
     except InvalidTimeZone:
         return None
+
+
+def on_its_clock(at: str, local: str | None) -> str | None:
+    """The instant on the clock of `local` (RFC 9557), None where that is None."""
+    if local is None:
+        return None
+    from scheduler_daemon.rules import local_text, parse_instant_text  # only for a clock
+
+    return local_text(parse_instant_text(at), local.partition("[")[2].rstrip("]"))
 
 
 def typed_clock(args: argparse.Namespace, scheduled_at: str) -> str | None:

@@ -40,6 +40,23 @@ def receipt(**changes: Any) -> dict[str, Any]:
     return {**base, **changes}
 
 
+def session(name: str = "s1", **changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "session_id": name,
+        "owner_uid": 1000,
+        "active": 4,
+        "paused": 1,
+        "overdue": 2,
+        "ended": 3,
+        "set_aside": 0,
+        "next_target_at": "2999-12-24T13:20:00.000Z",
+        "live": True,
+        "hosts": ["editor"],
+        "waiting_for": {"why": "busy", "attempts": 3},
+    }
+    return {**base, **changes}
+
+
 def host(name: str = "editor", sessions: Any = ("s1",), **changes: Any) -> dict[str, Any]:
     base: dict[str, Any] = {
         "name": name,

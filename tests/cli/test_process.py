@@ -38,6 +38,8 @@ HEAVY = frozenset(
         ["list", "--json"],
         ["show", "r7"],
         ["delete", "r7"],
+        ["pause", "r7"],
+        ["sessions"],
         ["create", "--session", "s1", "--after", "20m", "Check the build"],
     ],
 )
@@ -45,6 +47,8 @@ def test_the_client_path_loads_nothing_heavy(daemon: ScriptedDaemon, words: list
     daemon.answers["reminder.list"] = lambda params: {"items": [shapes.reminder()]}
     daemon.answers["reminder.get"] = lambda params: {"reminder": shapes.reminder()}
     daemon.answers["reminder.delete"] = lambda params: {"id": "r7", "deleted": True}
+    daemon.answers["reminder.pause"] = lambda params: {"reminder": shapes.reminder()}
+    daemon.answers["session.list"] = lambda params: {"items": [shapes.session()]}
     daemon.answers["reminder.create"] = lambda params: {
         "reminder": shapes.reminder(),
         "created": True,

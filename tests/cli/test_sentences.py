@@ -67,6 +67,16 @@ def test_every_reason_has_a_sentence_of_its_own(why: str) -> None:
     assert f"({why})" not in sentence or why == "something_new"
 
 
+@pytest.mark.parametrize("why", get_args(Why))
+def test_what_a_session_waits_for_is_said_in_short(why: Why) -> None:
+    assert sentences.waiting({"why": why}, NOW) not in ("", why)
+
+
+def test_what_a_session_waits_for_says_how_often_it_was_tried_and_when_again() -> None:
+    waiting: Any = {"why": "new\n", "attempts": 1, "next_try_at": NEXT, "last_error": "\x1b"}
+    assert sentences.waiting(waiting, NOW) == "new\\n: '\\x1b', tried 1 time, again in 20 minutes"
+
+
 def test_a_missing_host_is_named_by_its_session() -> None:
     sentence = waits("no_host", last_host_seen_at="2026-12-24T12:00:00.000Z")
     assert sentence.startswith("It has been due for 10 minutes: no host is connected for Session")

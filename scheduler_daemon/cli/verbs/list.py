@@ -7,6 +7,7 @@ import datetime as dt
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, times
+from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
 from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
 
@@ -24,6 +25,8 @@ ABOUT = (
 EXAMPLES = """\
   schedctl list
   schedctl list --session s1 --order target
+  schedctl list --kind daily --text build
+  schedctl list --due-before "2026-12-24 18:00" --tz Europe/Berlin
   schedctl list --status all --json | grep '"kind": "cron"'"""
 
 _WIDE = 100
@@ -32,8 +35,28 @@ _WIDE = 100
 
 def options(parser: Parser) -> None:
     parser.add_argument("--session", metavar="NAME", help="only those of this Session")
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--status", choices=("active", "ended", "all"), help="which ones (default active)"
+    )
+    which.add_argument(
+        "--state",
+        choices=("scheduled", "overdue", "paused", "ended"),
+        help="only those in this state, the first three of them active",
+    )
+    parser.add_argument(
+        "--kind",
+        choices=("after", "at", "every", "daily", "weekly", "cron"),
+        help="only those with this kind of rule",
+    )
+    parser.add_argument(
+        "--due-before",
+        metavar="WHEN",
+        help='only those due before 2026-12-24T18:00:00+01:00, or "2026-12-24 18:00" with --tz',
+    )
+    parser.add_argument("--tz", metavar="ZONE", help="whose clock --due-before means")
+    parser.add_argument(
+        "--text", metavar="TEXT", help="only those with this in title or prompt, in any case"
     )
     parser.add_argument(
         "--order",
@@ -44,10 +67,10 @@ def options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    owner = owner_of(args)
+    owner, filters = owner_of(args), _filters(args)
     with connection.connect(args) as client:
         reminders = client.reminders(
-            args.session, status=args.status, order=args.order, owner_uid=owner
+            args.session, status=args.status, order=args.order, owner_uid=owner, **filters
         )
         if args.json:
             for reminder in reminders:
@@ -55,8 +78,20 @@ def run(args: argparse.Namespace) -> int:
         elif shown := list(reminders):
             _show(shown, all_owners=args.all_owners)
         else:
-            output.note(_nothing(args, client, owner))
+            output.note("there is no such reminder" if filters else _nothing(args, client, owner))
     return exits.DONE
+
+
+def _filters(args: argparse.Namespace) -> dict[str, Any]:
+    """What was asked for beside Session and status, as keywords of Client. Raises MisuseError."""
+    if args.tz is not None and args.due_before is None:
+        raise MisuseError("--tz goes with --due-before")
+    filters = {"state": args.state, "kind": args.kind, "text": args.text}
+    if args.due_before is not None:
+        from scheduler_daemon.cli.when import instant_of  # only for this
+
+        filters["due_before"] = instant_of("--due-before", args.due_before, args.tz)
+    return {name: value for name, value in filters.items() if value is not None}
 
 
 def _nothing(args: argparse.Namespace, client: Client, owner: Any) -> str:

@@ -40,6 +40,7 @@ EXAMPLES = """\
 
 def options(parser: Parser) -> None:
     add_selectors(parser, required=True)
+    parser.set_defaults(until=None)
     parser.add_argument(
         "--from",
         dest="start",

@@ -6,6 +6,7 @@ import argparse
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, exits, output, sentences, times
+from scheduler_daemon.cli.ends import add_ends, cleared_ends_of, ends_of
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
 from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
 USAGE = "ID [WHEN] [options]"
 ABOUT = """\
-Change the words or the time of a reminder as it is now. What is not named
-stays as it is; a new time may be of another kind, and --after counts from
-now."""
+Change the words, the time or the end of a reminder as it is now. What is not
+named stays as it is; a new time may be of another kind, and --after counts
+from now."""
 EXAMPLES = """\
   schedctl update r7 --after 1h
   schedctl update r7 --daily 08:30 --tz Europe/Berlin
+  schedctl update r7 --until "2026-12-24 18:00" --tz Europe/Berlin --no-expires-after
   schedctl update r7 --prompt "Check the build, then the tests" --no-title"""
 
 
@@ -35,6 +37,7 @@ def options(parser: Parser) -> None:
     title.add_argument("--no-title", action="store_true", help="no title any more")
     add_context(parser)
     add_selectors(parser, required=False)
+    add_ends(parser, clearing=True)
     add_owner(parser, reading=False)
 
 
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _changes(args: argparse.Namespace) -> dict[str, Any]:
     """What was given to be changed, as keywords of Client.update. Raises MisuseError."""
-    changes = selector_of(args)
+    changes: dict[str, Any] = selector_of(args) | ends_of(args) | cleared_ends_of(args)
     if (context := context_of(args)) is not None:
         changes["context"] = context
     if args.no_title or args.title is not None:
@@ -68,5 +71,7 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
     if args.prompt is not None:
         changes["prompt"] = prompt_of(args.prompt)
     if not changes:
-        raise MisuseError("say what should change: --prompt, --title, --context, or a new time")
+        raise MisuseError(
+            "say what should change: --prompt, --title, --context, a new time or an end"
+        )
     return changes
