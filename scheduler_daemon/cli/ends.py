@@ -27,9 +27,9 @@ def add_ends(parser: Parser, *, expiry: bool = True, clearing: bool = False) -> 
         _add(group, clearing, "--expires-after", metavar="DURATION", help=_EXPIRY)
 
 
-_UNTIL = 'of a rule: nothing comes after 2026-12-24T18:00:00Z, or "2026-12-24 18:00" with --tz'
-_COUNT = "of a rule: it ends when it has come so often"
-_EXPIRY = "what is later than this is not sent any more: 90s, 20m, 1h30m, 2d"
+_UNTIL = 'what recurs ends with 2026-12-24T18:00:00+01:00, or "2026-12-24 18:00" with --tz'
+_COUNT = "what recurs ends when it has come so often"
+_EXPIRY = "not sent any more when it is later than this: 90s, 20m, 1h30m, 2d"
 
 
 def _add(group: argparse._ArgumentGroup, clearing: bool, flag: str, **about: Any) -> None:

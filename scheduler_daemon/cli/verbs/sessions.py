@@ -34,9 +34,7 @@ _ACTS = {"forget": "forget NAME", "transfer": "transfer FROM TO"}
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument(
-        "words", metavar="forget NAME | transfer FROM TO", nargs="*", help="nothing shows them"
-    )
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)  # the usage has them
     asking.add_yes(parser)
     add_owner(parser, reading=True)
 
