@@ -285,6 +285,8 @@ async def test_a_host_that_watches_and_lags_still_gets_its_followups(on: Running
     async with deaf(on, attach) as sock:
         tell(on, *range(100), long=LONG)
         on.clock.advance(20)
+        while not (await maker.call("daemon.status"))["hosts"][0]["in_flight"]:
+            pass
         peer = await Peer.over(sock)
         while (frame := await peer.read()).get("method") != "session.followup":
             assert frame["params"]
