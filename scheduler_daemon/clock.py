@@ -19,6 +19,7 @@ from scheduler_daemon.model import Instant
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
+TRUSTED_AFTER_SECONDS = 600.0
 SEGMENT_SECONDS = 30.0
 """The longest wait without a look at the clock where the kernel has no timer for it."""
 
@@ -64,6 +65,12 @@ class Clock(Protocol):
         The first call counts from the making of the clock.
         """
 
+    def steady(self) -> float:
+        """Seconds of monotonic time since the clock was made, or set by more than an hour.
+
+        A setting counts from the call that notices it: ask after each.
+        """
+
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Handle:
         """Call `callback` in the running event loop after `seconds` of monotonic time."""
 
@@ -89,6 +96,29 @@ class StepMeter:
             return 0.0
         self._offset_ns = offset_ns
         return moved / SECOND_NS
+
+
+class SteadyMeter:
+    """Tells how long the wall clock has gone on without being set by more than an hour."""
+
+    def __init__(self, offset_ns: int, monotonic: float) -> None:
+        self._offset_ns = offset_ns
+        self._since = monotonic
+
+    def seconds(self, offset_ns: int, monotonic: float) -> float:
+        """Seconds since the start or the last such setting, noticed now at the latest."""
+        if abs(offset_ns - self._offset_ns) > 3600 * SECOND_NS:
+            self._since = monotonic
+        self._offset_ns = offset_ns
+        return monotonic - self._since
+
+
+def trusted(clock: Clock) -> bool:
+    """Whether what cannot be undone may rest on the clock: it has been steady for ten minutes.
+
+    A machine without a clock of its own starts somewhere and is put right soon.
+    """
+    return clock.steady() >= TRUSTED_AFTER_SECONDS
 
 
 class KernelTimer(ABC):
@@ -212,6 +242,7 @@ class SystemClock:
         self.source = "timerfd" if self._timer else "segments"
         self._meter = StepMeter(_offset_ns())
         self._segment_meter = StepMeter(_offset_ns())
+        self._steady_meter = SteadyMeter(_offset_ns(), self.monotonic())
         self._waiting = False
 
     def now(self) -> Instant:
@@ -222,6 +253,9 @@ class SystemClock:
 
     def stepped(self) -> float:
         return self._meter.step(_offset_ns())
+
+    def steady(self) -> float:
+        return self._steady_meter.seconds(_offset_ns(), self.monotonic())
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Handle:
         return asyncio.get_running_loop().call_later(seconds, callback)

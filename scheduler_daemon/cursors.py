@@ -10,20 +10,25 @@ from typing import Any, NamedTuple
 
 from scheduler_daemon.errors import InvalidRequest
 
-MAX_CHARS = 200
+MAX_CHARS = 2000
 """More than any cursor of ours has; what it holds is read by a recursive parser."""
 
-_TARGET = re.compile(r"[0-9TZ:.-]{0,24}", re.ASCII)
+MAX_TEXT = 200
+"""A place begins with a target or with the name of a Session."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Cursor(NamedTuple):
-    """`place` is the target (empty where pages go by number) and the number of the last item."""
+    """Where a page ended: the last target and number, or the last Session's name and owner."""
 
     place: tuple[str, int]
 
     def text(self, filters: list[Any]) -> str:
         """The cursor as a caller gets it."""
-        body = json.dumps([_digest(filters), *self.place], separators=(",", ":"))
+        body = json.dumps(
+            [_digest(filters), *self.place], separators=(",", ":"), ensure_ascii=False
+        )
         return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
     @classmethod
@@ -39,13 +44,13 @@ class Cursor(NamedTuple):
         except (ValueError, TypeError):
             raise _refusal() from None
         strange = type(number) is not int or abs(number) > 2**62
-        if strange or not _is_target(target) or digest != _digest(filters):
+        if strange or not _is_text(target) or digest != _digest(filters):
             raise _refusal()
         return cls((target, number))
 
 
-def _is_target(value: object) -> bool:
-    return isinstance(value, str) and _TARGET.fullmatch(value) is not None
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT and not _SURROGATE.search(value)
 
 
 def _digest(filters: list[Any]) -> str:

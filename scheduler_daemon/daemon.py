@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scheduler_daemon import __version__
 from scheduler_daemon.clock import Clock, SystemClock
+from scheduler_daemon.desk import Bounds, Caller, Desk
 from scheduler_daemon.errors import PersistenceFailed, SchedulerError
 from scheduler_daemon.log import configure, get_logger
 from scheduler_daemon.rules import instant_text, zone_data_version
@@ -23,7 +24,7 @@ from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.hosts import Hosts
 from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.server.peers import Door
-from scheduler_daemon.service import Bounds, Caller, Service
+from scheduler_daemon.service import Service
 from scheduler_daemon.settings import Settings, group_number, user_number
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.store.database import (
@@ -182,12 +183,13 @@ class Daemon:
             self._clock,
             store,
             Hosts(self._clock),
+            self._watchers,
             followup_timeout_seconds=self._settings.followup_timeout_seconds,
             max_frame_bytes=self._settings.max_frame_bytes,
             unclaimed_warn_seconds=self._settings.unclaimed_warn_seconds,
         )
         schema = known()[-1].number
-        return scheduler, StatusBoard(self._clock, store.reader, scheduler, path, schema)
+        return scheduler, StatusBoard(self._clock, store, scheduler, path, schema)
 
     async def _serve(self, store: Store, scheduler: Scheduler, status: StatusBoard) -> None:
         zone_mark = await store.upkeep(note_zone_data(zone_data_version()))
@@ -249,7 +251,7 @@ class Daemon:
             limits=Limits(settings.max_active_per_session, settings.max_active_per_owner),
             max_frame_bytes=settings.max_frame_bytes,
         )
-        service = Service(self._clock, store, scheduler, bounds)
+        service = Service(Desk(self._clock, store, scheduler, self._watchers, bounds))
 
         def connect(caller: Caller, closed: Callable[[Connection], None]) -> Connection:
             return Connection(

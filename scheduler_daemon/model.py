@@ -12,6 +12,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 Instant: TypeAlias = dt.datetime
 
+EndedReason: TypeAlias = Literal["delivered", "until", "count", "range", "missed"]
+
 
 @dataclass(frozen=True, slots=True)
 class After:
@@ -84,6 +86,12 @@ class Reminder:
     `revision` counts changes by callers, `timing_revision` those of timing, `words_revision`
     those of title and prompt. `generation` rises when the target moves back past an instant
     that was dispatched.
+
+    A paused one is active and never due. Of a recurring rule no occurrence after `until` exists,
+    and it ends when `dispatch_count`, its admitted occurrences, reaches `max_occurrences`. An
+    occurrence older than `expires_after_seconds` at its decision is not sent. `snoozed_from` is
+    the number of the reminder whose words it repeats. `skips` are occurrences that do not come,
+    after the first instant and up to the second: a skip that met an occurrence in flight.
     """
 
     number: int
@@ -100,11 +108,18 @@ class Reminder:
     generation: int
     status: str  # "active" or "ended"; a set-aside row is never decoded
     ended_at: Instant | None
-    ended_reason: str | None
+    ended_reason: EndedReason | None
     revision: int
     timing_revision: int
     words_revision: int
     created_at: Instant
+    paused: bool = False
+    snoozed_from: int | None = None
+    until: Instant | None = None
+    max_occurrences: int | None = None
+    dispatch_count: int = 0
+    expires_after_seconds: int | None = None
+    skips: tuple[Instant, Instant] | None = None
 
     @property
     def id(self) -> str:
@@ -117,14 +132,19 @@ class Occurrence:
 
     `occurrence_id` is its identity, the same however often it is pushed. `occurrence_at` is the
     latest instant at or before the decision, `missed_from` the earliest one that it stands for
-    as well (None when there was none), `next_at` the target after it (None ends the reminder).
+    as well (None when there was none). `next_at` is the target after it, the first after
+    `next_after`; None ends the reminder for `end_reason`. One that was asked for `by_hand` stands
+    beside the rule: it moves and ends nothing.
     """
 
     occurrence_id: str
     reminder: Reminder
     occurrence_at: Instant
     next_at: Instant | None
+    next_after: Instant
+    end_reason: EndedReason | None
     missed_from: Instant | None
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +161,10 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A durable receipt; title and prompt are the words that were sent."""
+    """A durable receipt; title and prompt are the words that were sent.
+
+    What was skipped or missed was sent to no host in no follow-up: both are empty then.
+    """
 
     number: int
     followup_id: str

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias, TypeVar
 
-from scheduler_daemon.clock import Clock
-from scheduler_daemon.delivery.plan import Packer, occurrence
-from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
+from scheduler_daemon.clock import Clock, trusted
+from scheduler_daemon.delivery.plan import Packer, occurrence, run_by_hand
+from scheduler_daemon.model import FollowUp, Instant, Occurrence, OneShot, Reminder
+from scheduler_daemon.rules import has_expired, is_beyond
 from scheduler_daemon.sessions import MessageKey, SessionState, message_of
-from scheduler_daemon.store.reader import Rows, place
-from scheduler_daemon.store.store import Store
+from scheduler_daemon.store.lookups import place
+from scheduler_daemon.store.reader import Due, Rows
+from scheduler_daemon.store.store import Left, Store
 from scheduler_daemon.store.upkeep import moved_target
 
 CHUNK = 100
@@ -53,12 +56,21 @@ class Planner:
     """Plans one follow-up at a time.
 
     `zone_mark` is the number above which targets may still rest on older zone data, None when
-    all were computed again; only those that lay ahead at `started_at` are.
+    all were computed again; only those that lay ahead at `started_at` are. `settled` hears of
+    occurrences that passed without a message, and what became of their records.
     """
 
-    def __init__(self, clock: Clock, store: Store, *, max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        settled: Callable[[Sequence[Occurrence], Left], None],
+        *,
+        max_frame_bytes: int,
+    ) -> None:
         self._clock = clock
         self._store = store
+        self._settled = settled
         self._max_frame_bytes = max_frame_bytes
         self.started_at = clock.now()
         self.zone_mark: int | None = None
@@ -80,26 +92,61 @@ class Planner:
     async def _plan(self, state: SessionState) -> FollowUp | Next:
         now = self._clock.now()
         aside = state.set_aside(self._clock.monotonic())
-        one_shots, recurring = await self._store.reader.due(state.key, now, len(aside) + 1, CHUNK)
-        if await self._mend(one_shots) or await self._mend(recurring):
+        due = await self._store.reader.due(state.key, now, len(aside) + 1, CHUNK)
+        if await self._mend(due.one_shots, now) or await self._mend(due.recurring, now):
             return Then.LOOK
-        for reminder in one_shots.reminders:
-            message = message_of(reminder)
+        for message, build in self._singles(due, now):
             if message not in aside:
-                return _followup(state, False, now, [_occurrence(message, reminder, now)])
-        if recurring.reminders and None not in aside:
-            return await self._plan_batch(state, now, recurring)
+                return _followup(state, False, now, [_built(message, build)])
+        if due.recurring.reminders and None not in aside:
+            return await self._plan_batch(state, now, due.recurring)
         return Nothing(await self._store.reader.next_target_of_session(state.key, now))
 
-    async def _mend(self, rows: Rows) -> bool:
+    def _singles(self, due: Due, now: Instant) -> list[tuple[MessageKey, Callable[[], Occurrence]]]:
+        """What comes alone, each with what builds it: by instant, one-shots first among equals."""
+        found: list[tuple[Instant, MessageKey, Callable[[], Occurrence]]] = [
+            (one.scheduled_at, message_of(one), partial(self._occurrence, one, now))
+            for one in due.one_shots.reminders
+        ]
+        found += [
+            (due_at, occurrence_id, partial(run_by_hand, reminder, occurrence_id, due_at))
+            for occurrence_id, due_at, reminder in due.runs
+        ]
+        found.sort(key=lambda each: each[0])
+        return [(message, occurrence) for _, message, occurrence in found]
+
+    def _occurrence(self, reminder: Reminder, now: Instant) -> Occurrence:
+        return occurrence(reminder, now, trusted=trusted(self._clock))
+
+    def _built_one(self, reminder: Reminder, now: Instant) -> Occurrence:
+        return _built(message_of(reminder), partial(self._occurrence, reminder, now))
+
+    async def _mend(self, rows: Rows, now: Instant) -> bool:
         """Whether the file had to be changed before anything can be planned."""
         if rows.bad:
             await self._store.set_aside(rows.bad)
             return True
-        if self.zone_mark is None:
-            return False
-        moved = [await self._recompute(reminder, self.zone_mark) for reminder in rows.reminders]
-        return any(moved)
+        if self.zone_mark is not None:
+            mark = self.zone_mark
+            if any([await self._recompute(reminder, mark) for reminder in rows.reminders]):
+                return True
+        return await self._settle(rows, now)
+
+    async def _settle(self, rows: Rows, now: Instant) -> bool:
+        """Whether records had to go on without a message: too old, or beyond their end."""
+        beyond, old = [], []
+        for reminder in rows.reminders:
+            if is_beyond(reminder, reminder.scheduled_at):
+                beyond.append(self._built_one(reminder, now))
+            elif reminder.expires_after_seconds is not None and trusted(self._clock):
+                each = self._built_one(reminder, now)
+                if has_expired(reminder, each.occurrence_at, now):
+                    old.append(_missed(each))
+        if beyond:
+            self._settled(beyond, await self._store.settle(beyond, now, None))
+        if old:
+            self._settled(old, await self._store.settle(old, now, "missed"))
+        return bool(beyond or old)
 
     async def _recompute(self, reminder: Reminder, mark: int) -> bool:
         """Whether a record has another target under the zone data of now, which it then gets."""
@@ -117,10 +164,10 @@ class Planner:
         while not await self._pack(packer, passed, rows, now) and len(rows.reminders) == CHUNK:
             after = place(rows.reminders[-1])
             rows = await self._store.reader.due_recurring(state.key, now, after, CHUNK)
-            if await self._mend(rows):
+            if await self._mend(rows, now):
                 return Then.LOOK
         if passed:
-            await self._store.advance(passed, now)
+            self._settled(passed, await self._store.settle(passed, now, None))
         return _followup(state, True, now, packer.taken) if packer.taken else Then.LOOK
 
     async def _pack(
@@ -128,7 +175,7 @@ class Planner:
     ) -> bool:
         """Whether the message is full; occurrences that were dispatched before only pass."""
         for reminder in rows.reminders:
-            each = _occurrence(None, reminder, now)
+            each = self._built_one(reminder, now)
             if await self._dispatched(each, now):
                 passed.append(each)
             elif not _built(None, lambda each=each: packer.add(each)):  # type: ignore[misc]
@@ -144,8 +191,10 @@ class Planner:
         return decided_at is None or decided_at <= now
 
 
-def _occurrence(message: MessageKey, reminder: Reminder, now: Instant) -> Occurrence:
-    return _built(message, lambda: occurrence(reminder, now))
+def _missed(each: Occurrence) -> Occurrence:
+    """The occurrence as one that is not sent; a one-shot ends with it."""
+    one_shot = isinstance(each.reminder.rule, OneShot)
+    return replace(each, end_reason="missed") if one_shot else each
 
 
 def _built(message: MessageKey, build: Callable[[], T]) -> T:

@@ -6,7 +6,8 @@ It awaits the file and the clock, never a host: each message is a task of its ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from scheduler_daemon.clock import Clock
@@ -18,8 +19,10 @@ from scheduler_daemon.server.hosts import Host, Hosts, Key, Peer, Slot
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.targets import Scan, Targets
+from scheduler_daemon.telling import Teller
 from scheduler_daemon.unclaimed import Unclaimed
 from scheduler_daemon.upkeep import Upkeep
+from scheduler_daemon.watching import Watchers
 
 LOOKS = 500
 """Sessions whose target is read in one go."""
@@ -41,6 +44,7 @@ class Scheduler:
         clock: Clock,
         store: Store,
         hosts: Hosts,
+        watchers: Watchers,
         *,
         followup_timeout_seconds: float,
         max_frame_bytes: int,
@@ -50,11 +54,12 @@ class Scheduler:
         self._store = store
         self.hosts = hosts
         self._timeout = followup_timeout_seconds
-        planner = Planner(clock, store, max_frame_bytes=max_frame_bytes)
+        teller = Teller(watchers, self.left_beyond_end)
+        planner = Planner(clock, store, teller.settled, max_frame_bytes=max_frame_bytes)
         self._planner = planner
-        self._sender = Sender(clock, store, hosts, planner, self._state_changed)
+        self._sender = Sender(clock, store, hosts, planner, self._state_changed, teller.dispatched)
         self._unclaimed = Unclaimed(clock, store.reader, hosts, unclaimed_warn_seconds)
-        self._upkeep = Upkeep(clock, store, planner, self.changed, self.rescan)
+        self._upkeep = Upkeep(clock, store, planner, self.changed, self.rescan, teller.ended)
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
         self._targets = Targets()
@@ -82,6 +87,41 @@ class Scheduler:
             self._look_at(key)
         elif self._unclaimed.due:
             self._woken.set()
+
+    @contextmanager
+    def holding(self, *keys: Key) -> Iterator[list[SessionState]]:
+        """Push nothing to these Sessions meanwhile; what is with a host already stays there."""
+        states = [self._state(key) for key in keys]
+        for state in states:
+            state.held += 1
+        try:
+            yield states
+        finally:
+            for state in states:
+                self._release(state)
+
+    def _release(self, state: SessionState) -> None:
+        state.held -= 1
+        self._look_at(state.key)
+
+    def hold_until_free(self, moving: SessionState, to: SessionState) -> None:
+        """Reminders of one Session moved to another: what is under way of them is not pushed there.
+
+        The other goes on when nothing of the first is with a host or without its receipt.
+        """
+        if moving.busy:
+            to.held += 1
+            moving.holding.append(to)
+
+    def _release_held_by(self, state: SessionState) -> None:
+        if not state.busy:
+            for held in state.holding:
+                self._release(held)
+            state.holding.clear()
+
+    def left_beyond_end(self) -> None:
+        """A record lies beyond its end and is active: it ends once the clock can be trusted."""
+        self._upkeep.start()
 
     def rescan(self) -> None:
         """Read everything again: the clock was set, or the file changed in a way not known."""
@@ -215,6 +255,7 @@ class Scheduler:
         self.scanned.set()
 
     def _notice_step(self) -> None:
+        self._clock.steady()  # so that a setting counts from now
         step = self._clock.stepped()
         if step:
             log.warning("clock_was_set", seconds=round(step, 3))
@@ -296,7 +337,7 @@ class Scheduler:
 
     def _offer(self, state: SessionState) -> None:
         """Start the Session's next message if a host with a free slot takes it."""
-        if state.busy or state.pause or self._sender.stopping:
+        if state.busy or state.held or state.pause or self._sender.stopping:
             return
         host = self.hosts.first(state.key)
         if host is None:
@@ -317,6 +358,7 @@ class Scheduler:
         finally:
             state.task = None
             host.free_slot(slot)
+            self._release_held_by(state)
         self._follow(state, following)
 
     def _follow(self, state: SessionState, following: Next) -> None:
@@ -349,6 +391,7 @@ class Scheduler:
         self, state: SessionState, host: str, followup: FollowUp, message_id: str | None
     ) -> None:
         await self._sender.record(state, followup, host, message_id)
+        self._release_held_by(state)
         state.resume()
         self._look_at(state.key)
 

@@ -36,7 +36,7 @@ from scheduler_daemon.sessions import (
     Tried,
     message_in,
 )
-from scheduler_daemon.store.store import Store
+from scheduler_daemon.store.store import Left, Store
 
 UNBUILT = "the daemon could not put the message together; its log says why"
 TROUBLE = "the daemon met an error of its own; its log says which, and it tries again"
@@ -50,7 +50,8 @@ class Sender:
     """Sends what is due in one Session at a time.
 
     `changed` is called with a Session's state when its pause or that of one of its messages
-    ends. Once `stopping` is set nothing more is pushed. `failures` counts defects that were met.
+    ends, `dispatched` when the receipts of a follow-up are on disk. Once `stopping` is set nothing
+    more is pushed. `failures` counts defects that were met.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class Sender:
         hosts: Hosts,
         planner: Planner,
         changed: Callable[[SessionState], None],
+        dispatched: Callable[[FollowUp, Left], None],
     ) -> None:
         self._clock = clock
         self._store = store
         self._hosts = hosts
         self._planner = planner
         self._changed = changed
+        self._dispatched = dispatched
         self.stopping = False
         self.failures = 0
 
@@ -75,7 +78,7 @@ class Sender:
             planned = await self._planner.plan(state)
             if not isinstance(planned, FollowUp):
                 return planned
-            if self.stopping:
+            if self.stopping or state.held:
                 return Then.WAIT
             if self._hosts.first(state.key) is not host:
                 return Then.LOOK
@@ -190,7 +193,7 @@ class Sender:
         attempts = 0
         while True:
             try:
-                await self._store.record(followup, admitted_at, host, message_id)
+                left = await self._store.record(followup, admitted_at, host, message_id)
                 break
             except SchedulerError as error:
                 log.warning("receipt_not_written", code=error.code, **_ids(followup))
@@ -200,6 +203,7 @@ class Sender:
             attempts += 1
             await self._wait(pause(attempts, random()))  # noqa: S311  jitter, no secret
         state.recorded(followup)
+        self._dispatched(followup, left)
         log.info("followup_admitted", host=host, message_id=message_id, **_ids(followup))
 
     async def _wait(self, seconds: float) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from scheduler_daemon.clock import Handle
-from scheduler_daemon.model import FollowUp, OneShot, Reminder
+from scheduler_daemon.model import FollowUp, Occurrence, OneShot, Reminder
 from scheduler_daemon.server.hosts import Key
 
-MessageKey: TypeAlias = tuple[int, int] | None
-"""Which message: number and revision of a one-shot, None for the batch of recurring ones."""
+MessageKey: TypeAlias = tuple[int, int] | str | None
+"""Which message: number and revision of a one-shot, the occurrence's id of what was asked for by
+hand, None for the batch of recurring ones."""
 
 REFUSALS_BEFORE_ASIDE = 3
 
@@ -25,7 +26,8 @@ def message_of(reminder: Reminder) -> MessageKey:
 
 def message_in(followup: FollowUp) -> MessageKey:
     """The message that a follow-up carries."""
-    return message_of(followup.occurrences[0].reminder)
+    first = followup.occurrences[0]
+    return first.occurrence_id if first.by_hand else message_of(first.reminder)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +70,8 @@ class SessionState:
     `pushed` waits for its answer, `recording` holds what was admitted and is not on disk yet.
     `epoch` rises whenever a plan that was made before must not be pushed any more. `failures`
     counts attempts in a row that spoke of the Session, `silent` is whether the last met silence.
+    While `held` by somebody who changes it nothing is pushed; `holding` are Sessions that are held
+    until nothing of this one is under way.
     """
 
     key: Key
@@ -78,6 +82,8 @@ class SessionState:
     pause: Pause | None = None
     failures: int = 0
     silent: bool = False
+    held: int = 0
+    holding: list[SessionState] = field(default_factory=list)
     tried: dict[MessageKey, Tried] = field(default_factory=dict)
 
     @property
@@ -88,7 +94,16 @@ class SessionState:
     @property
     def idle(self) -> bool:
         """Whether forgetting it would lose nothing but counts of attempts."""
-        return not (self.busy or self.pause or any(each.aside for each in self.tried.values()))
+        under_way = self.busy or self.held or self.pause
+        return not (under_way or any(each.aside for each in self.tried.values()))
+
+    def in_flight(self, number: int) -> Occurrence | None:
+        """What of a reminder's own occurrences is with a host or admitted, and not on disk yet."""
+        followups = [*self.recording, *([self.pushed] if self.pushed else [])]
+        for each in (each for followup in followups for each in followup.occurrences):
+            if each.reminder.number == number and not each.by_hand:
+                return each
+        return None
 
     def begin(self, message: MessageKey) -> Tried:
         """Count an attempt at `message`; its number, from 1, is in `attempts`."""

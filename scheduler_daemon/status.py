@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sqlite3
 from collections.abc import Iterable
@@ -9,13 +10,13 @@ from pathlib import Path
 
 from scheduler_daemon import __version__
 from scheduler_daemon.clock import Clock
+from scheduler_daemon.desk import Caller
 from scheduler_daemon.model import Instant
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.hosts import Host, Key
-from scheduler_daemon.service import Caller
 from scheduler_daemon.sessions import SessionState, message_in
-from scheduler_daemon.store.reader import Reader
+from scheduler_daemon.store.store import Store
 from scheduler_daemon.views import later
 from scheduler_daemon.wire import shapes
 from scheduler_daemon.wire.messages import PROTOCOL
@@ -28,19 +29,20 @@ class StatusBoard:
     """Gathers what `daemon.status` shows."""
 
     def __init__(
-        self, clock: Clock, reader: Reader, scheduler: Scheduler, database: Path, schema: int
+        self, clock: Clock, store: Store, scheduler: Scheduler, database: Path, schema: int
     ) -> None:
         self._clock = clock
-        self._reader = reader
+        self._store = store
+        self._reader = store.reader
         self._scheduler = scheduler
         self._database = database
         self._schema = schema
         self._started_at = clock.now()
-        self._fault: shapes.PersistenceFault | None = None
+        self._fault: tuple[str, str, int] | None = None
 
     def persistence_failed(self, at: Instant, code: str) -> None:
         """Note the newest failure of the file."""
-        self._fault = {"at": instant_text(at), "code": code}
+        self._fault = (instant_text(at), code, self._store.writes)
 
     async def view(self, caller: Caller) -> shapes.Status:
         """The status as `caller` may see it."""
@@ -72,7 +74,12 @@ class StatusBoard:
         if next_wake_at is not None:
             view["next_wake_at"] = instant_text(next_wake_at)
         if self._fault is not None:
-            view["last_persistence_error"] = self._fault
+            at, code, writes = self._fault
+            over = self._store.writes > writes
+            view["last_persistence_error"] = {"at": at, "code": code, "over": over}
+        free = _free_bytes(self._database)
+        if free is not None:
+            view["free_disk_bytes"] = free
         return view
 
     async def _counts(self, owner: int, now: Instant) -> shapes.Counts:
@@ -81,7 +88,7 @@ class StatusBoard:
             "active": counts.active,
             "overdue": counts.overdue,
             "overdue_without_host": await self._without_host(owner, now, counts.overdue),
-            "paused": 0,
+            "paused": counts.paused,
             "ended": counts.ended,
             "set_aside": counts.set_aside,
         }
@@ -135,6 +142,15 @@ class StatusBoard:
                 }
             )
         return rows
+
+
+def _free_bytes(database: Path) -> int | None:
+    """What an ordinary process may still write beside the database, None where nobody can say."""
+    try:
+        room = os.statvfs(database.parent)
+    except OSError:
+        return None
+    return room.f_bavail * room.f_frsize
 
 
 def _host(host: Host) -> shapes.HostStatus:

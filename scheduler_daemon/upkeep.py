@@ -6,12 +6,19 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 
-from scheduler_daemon.clock import Clock, Handle
+from scheduler_daemon.clock import TRUSTED_AFTER_SECONDS, Clock, Handle, trusted
 from scheduler_daemon.log import get_logger
+from scheduler_daemon.model import Reminder
 from scheduler_daemon.planning import Planner
 from scheduler_daemon.server.hosts import Key
 from scheduler_daemon.store.store import Store
-from scheduler_daemon.store.upkeep import Slice, correct_ahead, recompute_zones
+from scheduler_daemon.store.upkeep import (
+    Slice,
+    any_beyond,
+    correct_ahead,
+    end_beyond,
+    recompute_zones,
+)
 
 RETRY_SECONDS = 1.0
 """How long upkeep that failed waits before it begins again."""
@@ -22,8 +29,10 @@ log = get_logger(__name__)
 class Upkeep:
     """Computes targets again: those of a clock that ran ahead, and those of other zone data.
 
-    `changed` hears of each Session whose target moved, `lost` when that is not known. How far
-    the zones are done is the planner's `zone_mark`: it computes what is about to be sent itself.
+    Ends what was kept beyond its end, once the clock can be trusted. `changed` hears of each
+    Session whose target moved, `lost` when that is not known, `ended` of each reminder that ended.
+    How far the zones are done is the planner's `zone_mark`: it computes what is about to be sent
+    itself.
     """
 
     def __init__(
@@ -33,12 +42,14 @@ class Upkeep:
         planner: Planner,
         changed: Callable[[Key], None],
         lost: Callable[[], None],
+        ended: Callable[[Reminder], None],
     ) -> None:
         self._clock = clock
         self._store = store
         self._planner = planner
         self._changed = changed
         self._lost = lost
+        self._ended = ended
         self._task: asyncio.Task[None] | None = None
         self._retry: Handle | None = None
         self._again = False
@@ -63,6 +74,7 @@ class Upkeep:
             try:
                 await self._correct_ahead()
                 await self._recompute_zones()
+                await self._end_beyond()
             except Exception:
                 log.exception("upkeep_failed")
                 self._lost()
@@ -88,6 +100,20 @@ class Upkeep:
             self._planner.zone_mark = None if part.done else part.mark
             if part.done:
                 log.info("targets_recomputed_for_zone_data", moved=moved)
+
+    async def _end_beyond(self) -> None:
+        if not await self._store.upkeep(any_beyond):
+            return
+        if not trusted(self._clock):
+            seconds = TRUSTED_AFTER_SECONDS - self._clock.steady()
+            self._retry = self._clock.call_later(seconds, self.start)
+            return
+        done = False
+        while not done:
+            part = await self._slice(end_beyond(self._clock.now()))
+            for reminder in part.ended:
+                self._ended(reminder)
+            done = part.done
 
     async def _slice(self, act: Callable[[sqlite3.Connection], Slice]) -> Slice:
         part = await self._store.upkeep(act)

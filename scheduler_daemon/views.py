@@ -1,14 +1,22 @@
-"""Values as the wire shows them: a reminder, why it waits, a dispatch. Pure."""
+"""Values as the wire shows them: a reminder, a Session, why they wait, a dispatch. Pure."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import cast
+from typing import Literal, cast
 
 from scheduler_daemon.model import Dispatch, FollowUp, Instant, Reminder
 from scheduler_daemon.rules import describe, instant_text, local_text, selector_of, zone_of
-from scheduler_daemon.server.hosts import Hosts
-from scheduler_daemon.sessions import SessionState, message_in, message_of
+from scheduler_daemon.server.hosts import Hosts, Key
+from scheduler_daemon.sessions import (
+    Aside,
+    MessageKey,
+    Pause,
+    SessionState,
+    message_in,
+    message_of,
+)
+from scheduler_daemon.store.pages import SessionRow
 from scheduler_daemon.wire import shapes
 
 
@@ -19,7 +27,6 @@ def reminder_view(
     now: Instant,
 ) -> shapes.Reminder:
     """A reminder as its owner sees it at `now`."""
-    overdue = reminder.scheduled_at <= now
     view: shapes.Reminder = {
         "id": reminder.id,
         "owner_uid": reminder.owner_uid,
@@ -30,8 +37,8 @@ def reminder_view(
         "scheduled_at": instant_text(reminder.scheduled_at),
         "rule_text": describe(reminder.rule),
         "status": "active" if reminder.status == "active" else "ended",
-        "paused": False,
-        "state": "ended" if reminder.status == "ended" else "overdue" if overdue else "scheduled",
+        "paused": reminder.paused and reminder.status == "active",
+        "state": _state(reminder, now),
         "revision": reminder.revision,
         "created_at": instant_text(reminder.created_at),
         "waiting_for": waiting_for,
@@ -43,6 +50,15 @@ def reminder_view(
         view["title"] = reminder.title
     if reminder.context is not None:
         view["context"] = dict(reminder.context)
+    if reminder.until is not None:
+        view["until"] = instant_text(reminder.until)
+    if reminder.max_occurrences is not None:
+        view["max_occurrences"] = reminder.max_occurrences
+        view["dispatch_count"] = reminder.dispatch_count
+    if reminder.expires_after_seconds is not None:
+        view["expires_after_seconds"] = reminder.expires_after_seconds
+    if reminder.snoozed_from is not None:
+        view["snoozed_from"] = f"r{reminder.snoozed_from}"
     if reminder.ended_at is not None:
         view["ended_at"] = instant_text(reminder.ended_at)
     if reminder.ended_reason is not None:
@@ -50,6 +66,14 @@ def reminder_view(
     if last_dispatch is not None:
         view["last_dispatch"] = dispatch_summary(last_dispatch)
     return view
+
+
+def _state(reminder: Reminder, now: Instant) -> Literal["scheduled", "overdue", "paused", "ended"]:
+    if reminder.status == "ended":
+        return "ended"
+    if reminder.paused:
+        return "paused"
+    return "overdue" if reminder.scheduled_at <= now else "scheduled"
 
 
 def dispatch_summary(dispatch: Dispatch) -> shapes.DispatchSummary:
@@ -91,17 +115,70 @@ def waiting_for(
     under_way = _under_way(reminder, state)
     if under_way is not None:
         return under_way
+    if reminder.paused:
+        return {"why": "paused"}
     if reminder.scheduled_at > now:
         return {"why": "target"}
     key = (reminder.owner_uid, reminder.session_id)
+    return (
+        _nobody_there(key, hosts) or _held_up(reminder, state, now, monotonic) or {"why": "behind"}
+    )
+
+
+def session_view(
+    row: SessionRow,
+    state: SessionState | None,
+    hosts: Hosts,
+    now: Instant,
+    monotonic: float,
+) -> shapes.Session:
+    """A Session as its owner sees it at `now` (`monotonic` seconds, for pauses)."""
+    takers = [host.name for host in hosts.line(row.key) if host.takes(row.key[1])]
+    view: shapes.Session = {
+        "session_id": row.key[1],
+        "owner_uid": row.key[0],
+        "active": row.active,
+        "paused": row.paused,
+        "overdue": row.overdue,
+        "ended": row.ended,
+        "set_aside": row.set_aside,
+        "live": bool(takers),
+        "hosts": takers,
+    }
+    if row.next_target_at is not None:
+        view["next_target_at"] = instant_text(row.next_target_at)
+        view["waiting_for"] = _session_waits_for(row, state, hosts, now, monotonic)
+    return view
+
+
+def _session_waits_for(
+    row: SessionRow, state: SessionState | None, hosts: Hosts, now: Instant, monotonic: float
+) -> shapes.WaitingFor:
+    """Why the earliest of a Session has not been sent."""
+    if state is not None and state.recording:
+        return {"why": "receipt"}
+    if state is not None and state.pushed is not None:
+        return {"why": "in_flight", "attempts": state.attempts(message_in(state.pushed))}
+    if row.next_target_at is not None and row.next_target_at > now:
+        return {"why": "target"}
+    nobody = _nobody_there(row.key, hosts)
+    if nobody is not None:
+        return nobody
+    if state is not None and state.pause is not None:
+        return _paused_attempt(state.pause, now, monotonic)
+    for message, aside in state.set_aside(monotonic).items() if state is not None else ():
+        return _aside(state, message, aside, now, monotonic)
+    return {"why": "behind"}
+
+
+def _nobody_there(key: Key, hosts: Hosts) -> shapes.WaitingFor | None:
+    """Why no host gets what is due in a Session; None where one does."""
     if not hosts.line(key):
         seen = hosts.last_seen(key)
         if seen is None:
             return {"why": "no_host"}
         return {"why": "no_host", "last_host_seen_at": instant_text(seen)}
-    if hosts.first(key) is None:
-        return {"why": "host_gone"}
-    return _held_up(reminder, state, now, monotonic) or {"why": "behind"}
+    return {"why": "host_gone"} if hosts.first(key) is None else None
 
 
 def _under_way(reminder: Reminder, state: SessionState | None) -> shapes.WaitingFor | None:
@@ -119,6 +196,7 @@ def _carries(followup: FollowUp, reminder: Reminder) -> bool:
     return any(
         (each.reminder.number, each.reminder.timing_revision)
         == (reminder.number, reminder.timing_revision)
+        and not each.by_hand
         for each in followup.occurrences
     )
 
@@ -132,15 +210,25 @@ def _held_up(
     message = message_of(reminder)
     aside = state.set_aside(monotonic).get(message)
     if aside is not None:
-        return {
-            "why": "set_aside",
-            "attempts": state.attempts(message),
-            "last_error": aside.last_error,
-            "next_try_at": later(now, aside.until - monotonic),
-        }
+        return _aside(state, message, aside, now, monotonic)
     pause = state.pause
     if pause is None or (pause.attempts and pause.message != message):
         return None
+    return _paused_attempt(pause, now, monotonic)
+
+
+def _aside(
+    state: SessionState, message: MessageKey, aside: Aside, now: Instant, monotonic: float
+) -> shapes.WaitingFor:
+    return {
+        "why": "set_aside",
+        "attempts": state.attempts(message),
+        "last_error": aside.last_error,
+        "next_try_at": later(now, aside.until - monotonic),
+    }
+
+
+def _paused_attempt(pause: Pause, now: Instant, monotonic: float) -> shapes.WaitingFor:
     view: shapes.WaitingFor = {
         "why": pause.why,
         "attempts": pause.attempts,

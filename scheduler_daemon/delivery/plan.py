@@ -6,7 +6,7 @@ import datetime as dt
 
 from scheduler_daemon.delivery.framing import followup_params
 from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
-from scheduler_daemon.rules import decide, instant_text
+from scheduler_daemon.rules import due_decision, instant_text
 from scheduler_daemon.wire.frames import encode
 
 _SOME_INSTANT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -22,17 +22,43 @@ _BYTES_PER_CHAR = 20
 """The most that one occurrence takes beside its words, and each character of those."""
 
 
-def occurrence(reminder: Reminder, now: Instant) -> Occurrence:
-    """The occurrence of a due reminder at the decision time `now`, never before its target."""
+def occurrence(reminder: Reminder, now: Instant, *, trusted: bool) -> Occurrence:
+    """The occurrence of a due reminder at the decision time `now`, never before its target.
+
+    `trusted` is whether the clock can be. One of a record that lies beyond its end stands for
+    nothing: it only says where the record goes (see `is_beyond`).
+    """
     target = reminder.scheduled_at
-    occurrence_at, next_at = decide(reminder.rule, target, now)
-    generation = f".{reminder.generation}" if reminder.generation else ""
+    decision = due_decision(reminder, now, trusted=trusted)
+    occurrence_at = decision.occurrence_at or target
     return Occurrence(
-        occurrence_id=f"{reminder.id}{generation}@{instant_text(occurrence_at)}",
+        occurrence_id=occurrence_id(reminder, occurrence_at),
         reminder=reminder,
         occurrence_at=occurrence_at,
-        next_at=next_at,
+        next_at=decision.next_at,
+        next_after=decision.next_after,
+        end_reason=decision.end_reason,
         missed_from=target if occurrence_at > target else None,
+    )
+
+
+def occurrence_id(reminder: Reminder, occurrence_at: Instant) -> str:
+    """The identity of an occurrence of a reminder as it is now."""
+    generation = f".{reminder.generation}" if reminder.generation else ""
+    return f"{reminder.id}{generation}@{instant_text(occurrence_at)}"
+
+
+def run_by_hand(reminder: Reminder, occurrence_id: str, due_at: Instant) -> Occurrence:
+    """The occurrence that somebody asked for beside the rule."""
+    return Occurrence(
+        occurrence_id=occurrence_id,
+        reminder=reminder,
+        occurrence_at=due_at,
+        next_at=None,
+        next_after=due_at,
+        end_reason=None,
+        missed_from=None,
+        by_hand=True,
     )
 
 

@@ -21,11 +21,11 @@ TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,3})?"
 _OFFSET = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 _DATE_TIME = re.compile(f"{DATE.pattern}T{TIME.pattern}{_OFFSET}")
 
-_AT_FORM = (
-    'at is either text in the form "YYYY-MM-DDTHH:MM:SS" with up to three fractional digits and '
-    'then "Z" or an offset such as "+01:00" (never "-00:00"), or an object with exactly date, '
-    "time and time_zone"
+_TEXT_FORM = (
+    'text in the form "YYYY-MM-DDTHH:MM:SS" with up to three fractional digits and then "Z" or an '
+    'offset such as "+01:00" (never "-00:00")'
 )
+_AT_FORM = f"at is either {_TEXT_FORM}, or an object with exactly date, time and time_zone"
 
 
 def as_instant(moment: dt.datetime) -> Instant:
@@ -61,25 +61,26 @@ def parse_instant_text(text: str) -> Instant:
     return instant
 
 
-def parse_at(value: object) -> Instant:
-    """The instant of an `at` given as text (RFC 3339 with an offset).
+def parse_at(value: object, field: str = "at") -> Instant:
+    """The instant of an `at` given as text (RFC 3339 with an offset), or of another `field`.
 
     Raises InvalidRule for another form or a date that does not exist, TimeOutOfRange where the
     offset carries the instant out of years 0001 to 9999.
     """
     match = _DATE_TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[0].endswith("-00:00"):
-        raise InvalidRule(f"{_AT_FORM}; got {quoted(value)}.", field="at")
+        form = _AT_FORM if field == "at" else f"{field} is {_TEXT_FORM}"
+        raise InvalidRule(f"{form}; got {quoted(value)}.", field=field)
     try:
         return dt.datetime.fromisoformat(match[0]).astimezone(dt.UTC)
     except ValueError:
         raise InvalidRule(
-            f"The date of at does not exist; got {quoted(value)}. Give a day that the month has, "
-            "in years 0001 to 9999.",
-            field="at",
+            f"The date of {field} does not exist; got {quoted(value)}. Give a day that the month "
+            "has, in years 0001 to 9999.",
+            field=field,
         ) from None
     except OverflowError:
-        raise out_of_range("at") from None
+        raise out_of_range(field) from None
 
 
 def later(instant: Instant, by_milliseconds: int) -> Instant | None:

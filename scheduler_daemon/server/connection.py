@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from scheduler_daemon.clock import Clock
+from scheduler_daemon.desk import ENVELOPE_BYTES, Caller
 from scheduler_daemon.errors import InternalError, LimitReached, Overloaded, SchedulerError
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.scheduler import Scheduler
@@ -16,7 +17,7 @@ from scheduler_daemon.server.hosts import Host, outcome_of, refusal_of
 from scheduler_daemon.server.methods import METHODS, Method
 from scheduler_daemon.server.outbox import Outbox
 from scheduler_daemon.server.watch import PeerWatcher
-from scheduler_daemon.service import ENVELOPE_BYTES, Caller, Service
+from scheduler_daemon.service import Service
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.watching import Watch, Watchers
 from scheduler_daemon.wire import messages, params

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler_daemon.clock import Clock
+from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import Overloaded, PermissionDenied, SchedulerError
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.server.address import BACKLOG
 from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.peers import Door, PeerCredentials, credentials
-from scheduler_daemon.service import Caller
 from scheduler_daemon.wire import messages
 from scheduler_daemon.wire.frames import encode
 

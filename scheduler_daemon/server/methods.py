@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from scheduler_daemon import __version__
+from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import InvalidRequest
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.rules import zone_data_version
 from scheduler_daemon.server.hosts import Host
 from scheduler_daemon.server.watch import watch_of
-from scheduler_daemon.service import Caller, Service
+from scheduler_daemon.service import Service
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.watching import Watch
 from scheduler_daemon.wire import calls, params, shapes
@@ -128,6 +129,36 @@ METHODS: Mapping[str, Method] = {
             lambda c, a: c.service.delete(c.caller, a),
         ),
         Method(
+            "reminder.pause",
+            params.One,
+            "write",
+            lambda c, a: c.service.acts.pause(c.caller, a),
+        ),
+        Method(
+            "reminder.resume",
+            params.One,
+            "write",
+            lambda c, a: c.service.acts.resume(c.caller, a),
+        ),
+        Method(
+            "reminder.snooze",
+            params.Snooze,
+            "write",
+            lambda c, a: c.service.acts.snooze(c.caller, a),
+        ),
+        Method(
+            "reminder.skip",
+            params.One,
+            "write",
+            lambda c, a: c.service.acts.skip(c.caller, a),
+        ),
+        Method(
+            "reminder.run_now",
+            params.RunNow,
+            "write",
+            lambda c, a: c.service.acts.run_now(c.caller, a),
+        ),
+        Method(
             "reminder.preview",
             params.Preview,
             "read",
@@ -138,6 +169,24 @@ METHODS: Mapping[str, Method] = {
             params.History,
             "read",
             lambda c, a: c.service.history(c.caller, a),
+        ),
+        Method(
+            "session.list",
+            params.ListSessions,
+            "read",
+            lambda c, a: c.service.sessions.list_sessions(c.caller, a),
+        ),
+        Method(
+            "session.forget",
+            params.Forget,
+            "write",
+            lambda c, a: c.service.sessions.forget(c.caller, a),
+        ),
+        Method(
+            "session.transfer",
+            params.Transfer,
+            "write",
+            lambda c, a: c.service.sessions.transfer(c.caller, a),
         ),
         Method("daemon.status", params.Nothing, "read", _status),
         Method("daemon.watch", params.Watch, "read", _watch),

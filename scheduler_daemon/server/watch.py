@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from scheduler_daemon.desk import Caller, any_owner
 from scheduler_daemon.errors import LimitReached
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.service import Caller, _any_owner
 from scheduler_daemon.watching import Watch, Watchers
 from scheduler_daemon.wire import messages, params
 from scheduler_daemon.wire.frames import encode
@@ -73,7 +73,7 @@ class PeerWatcher:
 
 def watch_of(caller: Caller, asked: params.Watch) -> Watch:
     """What `caller` asks to watch. Raises permission_denied."""
-    owner = _any_owner(caller, asked.owner_uid)
+    owner = any_owner(caller, asked.owner_uid)
     session = asked.session_id or None
     if owner != caller.uid:
         whose = "*" if owner is None else owner

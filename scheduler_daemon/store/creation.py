@@ -10,9 +10,14 @@ from typing import Any
 from scheduler_daemon.errors import IdempotencyConflict, LimitReached, SchedulerError
 from scheduler_daemon.model import Dispatch, Instant, Reminder, Rule
 from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store.lookups import last_dispatch, reminder_row
 from scheduler_daemon.store.queries import QUERIES
-from scheduler_daemon.store.reader import last_dispatch, reminder_row
-from scheduler_daemon.store.rows import context_text, decode_reminder, rule_columns
+from scheduler_daemon.store.rows import (
+    context_text,
+    decode_reminder,
+    maybe_text,
+    rule_columns,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,8 @@ class Draft:
     """A creation whose form was checked.
 
     `target` is None when the time was refused: `refusal` is raised unless the idempotency key
-    finds what an earlier request made. `request_hash` is of the canonical request.
+    finds what an earlier request made. `request_hash` is of the canonical request. What was
+    snoozed has the number of the other reminder in `snoozed_from`.
     """
 
     owner_uid: int
@@ -33,6 +39,10 @@ class Draft:
     context: Mapping[str, str] | None
     key: str | None
     request_hash: str
+    until: Instant | None = None
+    max_occurrences: int | None = None
+    expires_after_seconds: int | None = None
+    snoozed_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,10 @@ def create(conn: sqlite3.Connection, draft: Draft, now: Instant, limits: Limits)
         "after_at": at,
         "computed_at": at,
         "created_at": at,
+        "snoozed_from": draft.snoozed_from,
+        "until_at": maybe_text(draft.until),
+        "max_occurrences": draft.max_occurrences,
+        "expires_after_seconds": draft.expires_after_seconds,
     }
     number = conn.execute(QUERIES["insert_reminder"], values).lastrowid
     assert number is not None
@@ -80,7 +94,8 @@ def create(conn: sqlite3.Connection, draft: Draft, now: Instant, limits: Limits)
         conn.execute(
             QUERIES["insert_key"],
             who
-            | {"key": draft.key, "request_hash": draft.request_hash, "number": number, "now": at},
+            | {"key": draft.key, "request_hash": draft.request_hash, "number": number, "now": at}
+            | {"asked_of": draft.snoozed_from, "occurrence_id": None},
         )
     return Created(number, _made(draft, draft.target, number, now), None, created=True)
 
@@ -106,26 +121,37 @@ def _made(draft: Draft, target: Instant, number: int, now: Instant) -> Reminder:
         timing_revision=1,
         words_revision=1,
         created_at=now,
+        snoozed_from=draft.snoozed_from,
+        until=draft.until,
+        max_occurrences=draft.max_occurrences,
+        expires_after_seconds=draft.expires_after_seconds,
     )
 
 
 def _earlier(conn: sqlite3.Connection, draft: Draft, who: dict[str, Any]) -> Created | None:
     if draft.key is None:
         return None
-    found = conn.execute(QUERIES["key_found"], who | {"key": draft.key}).fetchone()
+    number = same_request(conn, who | {"key": draft.key}, draft.request_hash)
+    if number is None:
+        return None
+    row = reminder_row(conn, number, draft.owner_uid, None)
+    if row is None:
+        return Created(number, None, None, created=False)
+    return Created(number, decode_reminder(row), last_dispatch(conn, number), created=False)
+
+
+def same_request(conn: sqlite3.Connection, key: dict[str, Any], request_hash: str) -> int | None:
+    """The number that a key made before, None for a new key. Raises idempotency_conflict."""
+    found = conn.execute(QUERIES["key_found"], key).fetchone()
     if found is None:
         return None
-    request_hash, number = found
-    if request_hash != draft.request_hash:
+    if found[0] != request_hash:
         raise IdempotencyConflict(
             "this idempotency_key was used in this Session for another request; "
             "repeat that request as it was, or take a new key",
             field="idempotency_key",
         )
-    row = reminder_row(conn, number, draft.owner_uid, None)
-    if row is None:
-        return Created(number, None, None, created=False)
-    return Created(number, decode_reminder(row), last_dispatch(conn, number), created=False)
+    return int(found[1])
 
 
 def _check_limits(conn: sqlite3.Connection, who: dict[str, Any], limits: Limits) -> None:

@@ -14,6 +14,7 @@ _DISPATCH = """d.number, d.followup_id, d.occurrence_id, d.reminder_id, d.sessio
 def _load() -> dict[str, str]:
     text = files(__package__).joinpath("queries.sql").read_text(encoding="utf-8")
     text = text.replace("{reminder}", ", ".join(REMINDER_COLUMNS))
+    text = text.replace("{reminder_r}", ", ".join(f"r.{name}" for name in REMINDER_COLUMNS))
     text = text.replace("{dispatch}", _DISPATCH)
     statements = {}
     for block in text.split("-- name: ")[1:]:

@@ -15,11 +15,11 @@ WHERE number = :number
 INSERT INTO reminders (
   owner_uid, session_id, kind, delay_seconds, interval_seconds, anchor_at, local_time, weekdays,
   cron_expression, time_zone, title, prompt, context, scheduled_at, after_at, computed_at,
-  created_at)
+  created_at, snoozed_from, until_at, max_occurrences, expires_after_seconds)
 VALUES (
   :owner_uid, :session_id, :kind, :delay_seconds, :interval_seconds, :anchor_at, :local_time,
   :weekdays, :cron_expression, :time_zone, :title, :prompt, :context, :scheduled_at, :after_at,
-  :computed_at, :created_at)
+  :computed_at, :created_at, :snoozed_from, :until_at, :max_occurrences, :expires_after_seconds)
 
 -- name: update_reminder
 -- Everything that a caller may change, at once.
@@ -28,8 +28,12 @@ UPDATE reminders SET
   anchor_at = :anchor_at, local_time = :local_time, weekdays = :weekdays,
   cron_expression = :cron_expression, time_zone = :time_zone, title = :title, prompt = :prompt,
   context = :context, scheduled_at = :scheduled_at, after_at = :after_at,
-  computed_at = :computed_at, generation = :generation, revision = :revision,
-  timing_revision = :timing_revision, words_revision = :words_revision
+  computed_at = :computed_at, last_occurrence_at = :last_occurrence_at, generation = :generation,
+  status = :status, ended_at = :ended_at, ended_reason = :ended_reason, revision = :revision,
+  timing_revision = :timing_revision, words_revision = :words_revision, paused = :paused,
+  until_at = :until_at, max_occurrences = :max_occurrences,
+  expires_after_seconds = :expires_after_seconds, skips_after_at = :skips_after_at,
+  skips_to_at = :skips_to_at
 WHERE number = :number
 
 -- name: delete_reminder
@@ -41,13 +45,20 @@ RETURNING owner_uid, session_id
 
 -- name: key_found
 -- What an idempotency key made before.
-SELECT request_hash, reminder_number FROM idempotency_keys
+SELECT request_hash, reminder_number, occurrence_id FROM idempotency_keys
 WHERE owner_uid = :owner AND session_id = :session AND key = :key
+
+-- name: key_of_request
+-- What an idempotency key made of a reminder, wherever that is now.
+SELECT request_hash, reminder_number, occurrence_id FROM idempotency_keys
+WHERE asked_of = :asked_of AND key = :key AND request_hash = :request_hash
+  AND (:owner IS NULL OR owner_uid = :owner)
 
 -- name: insert_key
 -- An idempotency key with the hash of its request.
-INSERT INTO idempotency_keys (owner_uid, session_id, key, request_hash, reminder_number, created_at)
-VALUES (:owner, :session, :key, :request_hash, :number, :now)
+INSERT INTO idempotency_keys (
+  owner_uid, session_id, key, request_hash, reminder_number, created_at, asked_of, occurrence_id)
+VALUES (:owner, :session, :key, :request_hash, :number, :now, :asked_of, :occurrence_id)
 
 -- name: key_gone
 -- The reminder of a key was deleted now.
@@ -80,23 +91,111 @@ WHERE NOT EXISTS (
 
 -- name: advance_reminder
 -- The target moves on, unless the timing changed since the plan or the target moved already.
-UPDATE reminders SET scheduled_at = :next_at, after_at = :decided_at, computed_at = :decided_at
+UPDATE reminders SET scheduled_at = :next_at, after_at = :next_after, computed_at = :decided_at,
+  skips_after_at = iif(skips_to_at > :next_at, skips_after_at, NULL),
+  skips_to_at = iif(skips_to_at > :next_at, skips_to_at, NULL)
 WHERE number = :number AND status = 'active' AND timing_revision = :timing_revision
-  AND scheduled_at = :target
+  AND scheduled_at = :target AND until_at IS :until_at AND skips_to_at IS :skips_to_at
 
 -- name: end_reminder
--- The last occurrence was dispatched, under the same conditions.
-UPDATE reminders SET status = 'ended', ended_at = :ended_at, ended_reason = :reason
+-- The last occurrence was dispatched or passed, under the same conditions.
+UPDATE reminders SET status = 'ended', ended_at = :ended_at, ended_reason = :reason, paused = 0,
+  skips_after_at = NULL, skips_to_at = NULL
 WHERE number = :number AND status = 'active' AND timing_revision = :timing_revision
-  AND scheduled_at = :target
+  AND scheduled_at = :target AND until_at IS :until_at AND skips_to_at IS :skips_to_at
+
+-- name: end_by_count
+-- As many occurrences were admitted as were wanted.
+UPDATE reminders SET status = 'ended', ended_at = :ended_at, ended_reason = 'count', paused = 0,
+  skips_after_at = NULL, skips_to_at = NULL
+WHERE number = :number AND status = 'active'
 
 -- name: note_occurrence
--- The newest occurrence dispatched; a target at or before it gets a new generation.
+-- The newest occurrence dispatched, and one :more; a target at or before it gets a new generation.
+-- Gives whether that was the last one wanted.
 UPDATE reminders SET
-  last_occurrence_at = :occurrence_at,
-  generation = generation + (status = 'active' AND scheduled_at <= :occurrence_at)
+  dispatch_count = dispatch_count + :more,
+  last_occurrence_at = max(coalesce(last_occurrence_at, ''), :occurrence_at),
+  generation = generation + (status = 'active' AND scheduled_at <= :occurrence_at
+    AND coalesce(last_occurrence_at, '') < :occurrence_at)
 WHERE number = :number
-  AND (last_occurrence_at IS NULL OR last_occurrence_at < :occurrence_at)
+RETURNING status = 'active' AND dispatch_count >= max_occurrences
+
+-- name: still_due
+-- Whether a record is as it was planned.
+SELECT 1 FROM reminders
+WHERE number = :number AND status = 'active' AND paused = 0
+  AND timing_revision = :timing_revision AND scheduled_at = :target AND until_at IS :until_at
+  AND skips_to_at IS :skips_to_at
+
+-- name: insert_run
+-- One occurrence beside the rule, due at once.
+INSERT INTO runs (occurrence_id, reminder_number, owner_uid, session_id, due_at)
+VALUES (:occurrence_id, :number, :owner, :session, :due_at)
+
+-- name: drop_run
+-- It was admitted.
+DELETE FROM runs WHERE occurrence_id = :occurrence_id
+
+-- name: run_id_taken
+-- Whether an occurrence by hand has this identity already.
+SELECT 1 FROM runs WHERE occurrence_id = :occurrence_id
+UNION ALL SELECT 1 FROM dispatches WHERE occurrence_id = :occurrence_id
+
+-- name: runs_of_session
+-- How many occurrences by hand wait in a Session; grows with those, which a limit bounds.
+SELECT count(*) FROM runs WHERE owner_uid = :owner AND session_id = :session
+
+-- name: due_runs
+-- Occurrences by hand of a Session, in the order they were asked for.
+SELECT e.occurrence_id, e.due_at, {reminder_r} FROM runs AS e
+CROSS JOIN reminders AS r ON r.number = e.reminder_number AND r.status <> 'set_aside'
+WHERE e.owner_uid = :owner AND e.session_id = :session AND e.due_at <= :now
+ORDER BY e.due_at, e.number LIMIT :count
+
+-- name: runs_ahead
+-- A run is due at once, also under a clock that was set back since.
+UPDATE runs SET due_at = :now WHERE due_at > :now
+RETURNING owner_uid, session_id
+
+-- name: forget_reminders
+-- Every reminder of a Session; grows with those.
+DELETE FROM reminders WHERE owner_uid = :owner AND session_id = :session
+RETURNING id
+
+-- name: forget_words
+-- Former words of a Session's reminders and of deleted ones; grows with its receipts.
+DELETE FROM past_words WHERE reminder_number IN (
+  SELECT reminder_number FROM dispatches WHERE owner_uid = :owner AND session_id = :session)
+  AND NOT EXISTS (SELECT 1 FROM dispatches AS d
+    WHERE d.reminder_number = past_words.reminder_number AND d.session_id <> :session)
+
+-- name: forget_dispatches
+-- Every receipt of a Session; grows with those.
+DELETE FROM dispatches WHERE owner_uid = :owner AND session_id = :session
+
+-- name: keys_gone
+-- The reminders of a Session are about to go: their keys outlive them for a while.
+UPDATE idempotency_keys SET gone_at = :now WHERE reminder_number IN (
+  SELECT number FROM reminders WHERE owner_uid = :owner AND session_id = :session)
+
+-- name: transfer
+-- Active reminders go to another Session; grows with those.
+UPDATE reminders SET session_id = :to_session
+WHERE owner_uid = :owner AND session_id = :session AND status = 'active'
+RETURNING id
+
+-- name: beyond_end
+-- Active reminders whose target lies after their end.
+SELECT {reminder} FROM reminders
+WHERE status = 'active' AND scheduled_at > until_at ORDER BY number LIMIT :count
+
+-- name: sessions_page
+-- Sessions of an owner after a name (and owner, where several have the same).
+SELECT owner_uid, session_id, active, paused, ended, set_aside, next_target_at FROM sessions
+WHERE owner_uid = :owner AND session_id >= :after_session
+  AND (session_id > :after_session OR owner_uid > :after_owner)
+ORDER BY session_id LIMIT :count
 
 -- name: decided_at
 -- Under which clock an occurrence was dispatched last.
@@ -149,12 +248,15 @@ SELECT next_target_at FROM sessions WHERE owner_uid = :owner AND session_id = :s
 -- The earliest target of a Session after an instant.
 SELECT min(target) FROM (
   SELECT min(scheduled_at) AS target FROM reminders
-  WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND recurring = 0
-    AND scheduled_at > :now
+  WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND paused = 0
+    AND recurring = 0 AND scheduled_at > :now
   UNION ALL
   SELECT min(scheduled_at) FROM reminders
-  WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND recurring = 1
-    AND scheduled_at > :now)
+  WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND paused = 0
+    AND recurring = 1 AND scheduled_at > :now
+  UNION ALL
+  SELECT min(due_at) FROM runs
+  WHERE owner_uid = :owner AND session_id = :session AND due_at > :now)
 
 -- name: sessions_due
 -- Sessions of an owner with something due, after a place in the order of targets.
@@ -174,19 +276,19 @@ SELECT owner_uid FROM owners WHERE active > 0
 -- name: due_one_shots
 -- Due one-shots of a Session, by target and creation.
 SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND recurring = 0
-  AND scheduled_at <= :now
+WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND paused = 0
+  AND recurring = 0 AND scheduled_at <= :now
 ORDER BY scheduled_at, number LIMIT :count
 
 -- name: due_recurring
 -- Overdue recurring reminders of a Session after a place in their order.
 SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND recurring = 1
-  AND scheduled_at = :after_target AND number > :after_number AND scheduled_at <= :now
+WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND paused = 0
+  AND recurring = 1 AND scheduled_at = :after_target AND number > :after_number AND scheduled_at <= :now
 UNION ALL
 SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND recurring = 1
-  AND scheduled_at > :after_target AND scheduled_at <= :now
+WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND paused = 0
+  AND recurring = 1 AND scheduled_at > :after_target AND scheduled_at <= :now
 ORDER BY scheduled_at, number LIMIT :count
 
 -- name: list_owner_created
@@ -212,22 +314,14 @@ WHERE owner_uid = :owner AND session_id = :session AND status = :status AND numb
 ORDER BY number LIMIT :count
 
 -- name: list_session_target
--- A page of a Session's reminders of one status, by target.
+-- A page of a Session's reminders of one status, by target; paused or not, recurring or not.
 SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 0
-  AND scheduled_at = :after_target AND number > :after_number
+WHERE owner_uid = :owner AND session_id = :session AND status = :status AND paused = :paused
+  AND recurring = :recurring AND scheduled_at = :after_target AND number > :after_number
 UNION ALL
 SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 0
-  AND scheduled_at > :after_target
-UNION ALL
-SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 1
-  AND scheduled_at = :after_target AND number > :after_number
-UNION ALL
-SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = :status AND recurring = 1
-  AND scheduled_at > :after_target
+WHERE owner_uid = :owner AND session_id = :session AND status = :status AND paused = :paused
+  AND recurring = :recurring AND scheduled_at > :after_target
 ORDER BY scheduled_at, number LIMIT :count
 
 -- name: all_owners
@@ -249,7 +343,8 @@ LEFT JOIN past_words AS w
   ON w.reminder_number = d.reminder_number AND w.words_revision = d.words_revision
 LEFT JOIN reminders AS r ON r.number = d.reminder_number
 WHERE d.reminder_number = :number AND d.number < :before
-  AND (:owner IS NULL OR d.owner_uid = :owner) AND (:session IS NULL OR d.session_id = :session)
+  AND (:owner IS NULL OR d.owner_uid = :owner)
+  AND (:session IS NULL OR d.session_id = :session OR r.session_id = :session)
 ORDER BY d.number DESC LIMIT :count
 
 -- name: history_of_session
@@ -263,15 +358,15 @@ ORDER BY d.number DESC LIMIT :count
 
 -- name: counts_of_owner
 -- How many reminders of an owner have which status.
-SELECT active, ended, set_aside FROM owners WHERE owner_uid = :owner
+SELECT active, paused, ended, set_aside FROM owners WHERE owner_uid = :owner
 
 -- name: overdue_of_owner
 -- How many active reminders of an owner are overdue; grows with those, for status only.
 SELECT count(*) FROM reminders
-WHERE owner_uid = :owner AND status = 'active' AND scheduled_at <= :now
+WHERE owner_uid = :owner AND status = 'active' AND scheduled_at <= :now AND paused = 0
 
 -- name: overdue_of_session
 -- How many active reminders of a Session are overdue; grows with those, for status only.
 SELECT count(*) FROM reminders
-WHERE owner_uid = :owner AND session_id = :session AND status = 'active'
+WHERE owner_uid = :owner AND session_id = :session AND status = 'active' AND paused = 0
   AND recurring IN (0, 1) AND scheduled_at <= :now

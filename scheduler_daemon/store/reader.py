@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-import heapq
 import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text, parse_instant_text
+from scheduler_daemon.store import pages
 from scheduler_daemon.store.database import Database, is_of_the_file
+from scheduler_daemon.store.lookups import START as START
+from scheduler_daemon.store.lookups import (
+    Key,
+    Place,
+    after_values,
+    column,
+    last_dispatch,
+    maybe_instant,
+    of,
+    reminder_row,
+    value,
+)
+from scheduler_daemon.store.pages import ListedRow, Page, SessionRow
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import (
-    REMINDER_COLUMNS,
     BadRow,
     Row,
-    decode_dispatch,
     read_reminder,
 )
 
 T = TypeVar("T")
 
-PAGE_CHARS = 512 * 1024
-"""Words on one page, about: what is read beyond it would not fit the answer's frame."""
-
 UNREAD = "the database could not be read; try again later"
-
-Key = tuple[int, str]
-"""A Session: its owner's uid and its name."""
-
-Place = tuple[str, int]
-"""Where a page ended: the target (empty where the order is by creation) and the number."""
-
-START: Place = ("", 0)
-
-_SCHEDULED_AT = REMINDER_COLUMNS.index("scheduled_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +45,24 @@ class Rows:
     bad: list[BadRow]
 
 
-@dataclass(slots=True)
-class Page:
-    """A page of reminders, each with its newest dispatch; `more` when it ended before the last."""
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is due in a Session: one-shots and recurring reminders, by target and creation.
 
-    items: list[tuple[Reminder, Dispatch | None]]
-    bad: list[BadRow]
-    more: bool
+    `runs` are occurrences asked for by hand, each with its id and instant, in their order.
+    """
+
+    one_shots: Rows
+    recurring: Rows
+    runs: list[tuple[str, Instant, Reminder]]
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Reminders of one owner by state."""
+    """Reminders of one owner by state; paused ones are active too."""
 
     active: int
+    paused: int
     ended: int
     set_aside: int
     overdue: int
@@ -119,25 +120,24 @@ class Reader:
         by_target: bool,
         after: Place,
         limit: int,
+        wanted: Callable[[ListedRow], bool] | None = None,
     ) -> Page:
-        """A page after a place; `status` is active, ended or all, owner None is everybody."""
-        values = {"session": session} | _after(after, limit + 1)
-        whose = "owner" if session is None else "session"
-        name = f"list_{whose}_{'target' if by_target else 'created'}"
-        statuses = ("active", "ended") if status == "all" else (status,)
+        """A page after a place; `status` is active, ended or all, owner None is everybody.
 
-        def question(conn: sqlite3.Connection) -> Page:
-            owners = [owner] if owner is not None else _column(conn, "all_owners")
-            parts = [
-                conn.execute(QUERIES[name], values | {"owner": each_owner, "status": each_status})
-                for each_owner in owners
-                for each_status in statuses
-            ]
-            # Each part is in order already, and no more of it is read than the page takes.
-            with closing(heapq.merge(*parts, key=_place_of_row if by_target else None)) as rows:
-                return _page(conn, rows, limit)
-
-        return await self._look(question)
+        Of the rows only those that are `wanted`; how many are looked at for one page is bounded.
+        """
+        return await self._look(
+            lambda conn: pages.reminders(
+                conn,
+                owner,
+                session,
+                status,
+                by_target=by_target,
+                after=after,
+                limit=limit,
+                wanted=wanted,
+            )
+        )
 
     async def history(
         self, owner: int | None, number: int | None, session: str | None, before: int, limit: int
@@ -146,28 +146,24 @@ class Reader:
 
         Of a reminder, or else of a Session; owner None is everybody.
         """
-        name = "history_of_session" if number is None else "history_of_reminder"
-        values = {
-            "number": number,
-            "session": session,
-            "before": before,
-            "count": limit + 1,
-        }
+        return await self._look(
+            lambda conn: pages.dispatches(conn, owner, number, session, before, limit)
+        )
 
-        def question(conn: sqlite3.Connection) -> tuple[list[Dispatch], bool]:
-            everybody = owner is None and number is None
-            owners = _column(conn, "all_owners") if everybody else [owner]
-            parts = [conn.execute(QUERIES[name], values | {"owner": each}) for each in owners]
-            with closing(heapq.merge(*parts, reverse=True)) as rows:
-                return _dispatches(rows, limit)
+    async def sessions(
+        self, owner: int | None, after: Place, now: Instant, limit: int
+    ) -> list[SessionRow]:
+        """Sessions with reminders after a place (name and owner), in this order.
 
-        return await self._look(question)
+        Owner None is everybody.
+        """
+        return await self._look(lambda conn: pages.sessions(conn, owner, after, now, limit))
 
     async def targets(self, keys: Iterable[Key]) -> dict[Key, Instant | None]:
         """The earliest target of each Session; None where nothing is active."""
 
         def question(conn: sqlite3.Connection) -> dict[Key, Instant | None]:
-            return {key: _instant(_value(conn, "session_target", _of(key))) for key in keys}
+            return {key: maybe_instant(value(conn, "session_target", of(key))) for key in keys}
 
         return await self._look(question)
 
@@ -189,46 +185,42 @@ class Reader:
     async def next_target(self, owner: int, after: Instant) -> Instant | None:
         """The earliest target of an owner after an instant."""
         values = {"owner": owner, "after": instant_text(after)}
-        return await self._look(lambda conn: _instant(_value(conn, "next_target", values)))
+        return await self._look(lambda conn: maybe_instant(value(conn, "next_target", values)))
 
     async def owners(self) -> list[int]:
         """Owners with active reminders."""
-        return await self._look(lambda conn: _column(conn, "owners_active"))
+        return await self._look(lambda conn: column(conn, "owners_active"))
 
-    async def due(
-        self, key: Key, now: Instant, one_shots: int, recurring: int
-    ) -> tuple[Rows, Rows]:
-        """The first due one-shots and overdue recurring reminders of a Session, at most so many.
+    async def due(self, key: Key, now: Instant, one_shots: int, recurring: int) -> Due:
+        """What is due in a Session: at most so many one-shots and runs, and recurring reminders."""
+        values = of(key) | {"now": instant_text(now)}
 
-        Both by target and creation.
-        """
-        values = _of(key) | {"now": instant_text(now)}
-
-        def question(conn: sqlite3.Connection) -> tuple[Rows, Rows]:
-            ones = conn.execute(QUERIES["due_one_shots"], values | {"count": one_shots})
-            often = conn.execute(QUERIES["due_recurring"], values | _after(START, recurring))
-            return _decode(ones), _decode(often)
+        def question(conn: sqlite3.Connection) -> Due:
+            ones = _decode(conn.execute(QUERIES["due_one_shots"], values | {"count": one_shots}))
+            often = conn.execute(QUERIES["due_recurring"], values | after_values(START, recurring))
+            runs = conn.execute(QUERIES["due_runs"], values | {"count": one_shots})
+            return Due(ones, _decode(often), _decode_runs(runs, ones.bad))
 
         return await self._look(question)
 
     async def due_recurring(self, key: Key, now: Instant, after: Place, limit: int) -> Rows:
         """Overdue recurring reminders of a Session after a place, by target and creation."""
-        values = _of(key) | {"now": instant_text(now)} | _after(after, limit)
+        values = of(key) | {"now": instant_text(now)} | after_values(after, limit)
         return await self._look(
             lambda conn: _decode(conn.execute(QUERIES["due_recurring"], values))
         )
 
     async def next_target_of_session(self, key: Key, now: Instant) -> Instant | None:
         """The earliest target of a Session after an instant."""
-        values = _of(key) | {"now": instant_text(now)}
+        values = of(key) | {"now": instant_text(now)}
         return await self._look(
-            lambda conn: _instant(_value(conn, "next_target_of_session", values))
+            lambda conn: maybe_instant(value(conn, "next_target_of_session", values))
         )
 
     async def decided_at(self, number: int, occurrence_at: Instant) -> Instant | None:
         """When the dispatch of an occurrence was decided; None where there is none."""
         values = {"number": number, "occurrence_at": instant_text(occurrence_at)}
-        return await self._look(lambda conn: _instant(_value(conn, "decided_at", values)))
+        return await self._look(lambda conn: maybe_instant(value(conn, "decided_at", values)))
 
     async def counts(self, owner: int, now: Instant) -> Counts:
         """An owner's reminders by state."""
@@ -236,9 +228,9 @@ class Reader:
 
         def question(conn: sqlite3.Connection) -> Counts:
             row = conn.execute(QUERIES["counts_of_owner"], values).fetchone()
-            active, ended, set_aside = row or (0, 0, 0)
             (overdue,) = conn.execute(QUERIES["overdue_of_owner"], values).fetchone()
-            return Counts(active, ended, set_aside, overdue)
+            active, paused, ended, set_aside = row or (0, 0, 0, 0)
+            return Counts(active, paused, ended, set_aside, overdue)
 
         return await self._look(question)
 
@@ -247,55 +239,9 @@ class Reader:
         at = {"now": instant_text(now)}
 
         def question(conn: sqlite3.Connection) -> dict[Key, int]:
-            return {key: _value(conn, "overdue_of_session", _of(key) | at) for key in keys}
+            return {key: value(conn, "overdue_of_session", of(key) | at) for key in keys}
 
         return await self._look(question)
-
-
-def meta_value(conn: sqlite3.Connection, name: str) -> str | None:
-    value: str | None = _value(conn, "meta_value", {"name": name})
-    return value
-
-
-def reminder_row(
-    conn: sqlite3.Connection, number: int, owner: int | None, session: str | None
-) -> Row | None:
-    """The row of a reminder, one that is set aside too; None for owner or Session means any."""
-    values = {"number": number, "owner": owner, "session": session}
-    row: Row | None = conn.execute(QUERIES["reminder_by_number"], values).fetchone()
-    return row
-
-
-def last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:
-    row = conn.execute(QUERIES["last_dispatch"], {"number": number}).fetchone()
-    return decode_dispatch(row) if row else None
-
-
-def _page(conn: sqlite3.Connection, rows: Iterable[Row], limit: int) -> Page:
-    page = Page([], [], more=False)
-    chars = 0
-    for count, row in enumerate(rows):
-        if count == limit or chars > PAGE_CHARS:
-            page.more = True
-            break
-        reminder = read_reminder(row)
-        if isinstance(reminder, BadRow):
-            page.bad.append(reminder)
-            continue
-        page.items.append((reminder, last_dispatch(conn, reminder.number)))
-        chars += len(reminder.prompt)
-    return page
-
-
-def _dispatches(rows: Iterable[Row], limit: int) -> tuple[list[Dispatch], bool]:
-    found: list[Dispatch] = []
-    chars = 0
-    for row in rows:
-        if len(found) == limit or chars > PAGE_CHARS:
-            return found, True
-        found.append(decode_dispatch(row))
-        chars += len(found[-1].prompt)
-    return found, False
 
 
 def _decode(rows: Iterable[Row]) -> Rows:
@@ -306,32 +252,13 @@ def _decode(rows: Iterable[Row]) -> Rows:
     )
 
 
-def _place_of_row(row: Row) -> Place:
-    return row[_SCHEDULED_AT], row[0]
-
-
-def place(reminder: Reminder) -> Place:
-    """Where a reminder stands in the order of targets."""
-    return instant_text(reminder.scheduled_at), reminder.number
-
-
-def _of(key: Key) -> dict[str, Any]:
-    return {"owner": key[0], "session": key[1]}
-
-
-def _after(place: Place, count: int) -> dict[str, Any]:
-    return {"after_target": place[0], "after_number": place[1], "count": count}
-
-
-def _value(conn: sqlite3.Connection, name: str, values: dict[str, Any]) -> Any:
-    """The only value of a statement that gives one row or none; None for none."""
-    row = conn.execute(QUERIES[name], values).fetchone()
-    return row[0] if row else None
-
-
-def _column(conn: sqlite3.Connection, name: str) -> list[Any]:
-    return [value for (value,) in conn.execute(QUERIES[name])]
-
-
-def _instant(text: str | None) -> Instant | None:
-    return None if text is None else parse_instant_text(text)
+def _decode_runs(rows: Iterable[Row], bad: list[BadRow]) -> list[tuple[str, Instant, Reminder]]:
+    """Runs of reminders that decode; the others join `bad`."""
+    runs = []
+    for occurrence_id, due_at, *row in rows:
+        reminder = read_reminder(tuple(row))
+        if isinstance(reminder, BadRow):
+            bad.append(reminder)
+        else:
+            runs.append((occurrence_id, parse_instant_text(due_at), reminder))
+    return runs

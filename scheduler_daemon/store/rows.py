@@ -61,6 +61,14 @@ REMINDER_COLUMNS = (
     "timing_revision",
     "words_revision",
     "created_at",
+    "paused",
+    "snoozed_from",
+    "until_at",
+    "max_occurrences",
+    "dispatch_count",
+    "expires_after_seconds",
+    "skips_after_at",
+    "skips_to_at",
 )
 """The order in which every statement selects a reminder."""
 
@@ -96,6 +104,38 @@ def rule_columns(rule: Rule, target: Instant) -> dict[str, Any]:
     return columns
 
 
+def kept_columns(reminder: Reminder) -> dict[str, Any]:
+    """What the columns hold that a caller's change may touch."""
+    low, high = reminder.skips or (None, None)
+    return rule_columns(reminder.rule, reminder.scheduled_at) | {
+        "number": reminder.number,
+        "title": reminder.title,
+        "prompt": reminder.prompt,
+        "context": context_text(reminder.context),
+        "after_at": instant_text(reminder.after_at),
+        "computed_at": instant_text(reminder.computed_at),
+        "last_occurrence_at": maybe_text(reminder.last_occurrence_at),
+        "generation": reminder.generation,
+        "status": reminder.status,
+        "ended_at": maybe_text(reminder.ended_at),
+        "ended_reason": reminder.ended_reason,
+        "revision": reminder.revision,
+        "timing_revision": reminder.timing_revision,
+        "words_revision": reminder.words_revision,
+        "paused": reminder.paused,
+        "until_at": maybe_text(reminder.until),
+        "max_occurrences": reminder.max_occurrences,
+        "expires_after_seconds": reminder.expires_after_seconds,
+        "skips_after_at": maybe_text(low),
+        "skips_to_at": maybe_text(high),
+    }
+
+
+def maybe_text(instant: Instant | None) -> str | None:
+    """The canonical text of an instant, None for none."""
+    return None if instant is None else instant_text(instant)
+
+
 def context_text(context: Any) -> str | None:
     """A context as stored; an empty one is none."""
     return json.dumps(context, ensure_ascii=False, sort_keys=True) if context else None
@@ -113,6 +153,7 @@ def decode_reminder(row: Row) -> Reminder:
         values = {}
         for at, decode in _DECODED.items():
             values[at] = decode(column[at])
+        values |= {"until": values.pop("until_at"), "skips": _skips(values)}
         at = "rule"
         rule = _rule(column, values["scheduled_at"])
     except (ValueError, TypeError, RecursionError, SchedulerError) as error:
@@ -153,6 +194,19 @@ def _rule(column: dict[str, Any], target: Instant) -> Rule:
                 raise ValueError(f"cron_expression {expression!r} is not canonical")
             return Cron(expression, _zone(column["time_zone"]))
     raise ValueError(f"kind {column['kind']!r} is unknown")
+
+
+def _skips(values: dict[str, Any]) -> tuple[Instant, Instant] | None:
+    low, high = values.pop("skips_after_at"), values.pop("skips_to_at")
+    return None if low is None or high is None else (low, high)
+
+
+def _flag(value: Any) -> bool:
+    return bool(_whole(value))
+
+
+def _maybe_whole(value: Any) -> int | None:
+    return None if value is None else _whole(value, 1)
 
 
 def _whole(value: Any, least: int = 0) -> int:
@@ -241,6 +295,14 @@ _DECODED: dict[str, Callable[[Any], Any]] = {
     "timing_revision": _whole,
     "words_revision": _whole,
     "created_at": parse_instant_text,
+    "paused": _flag,
+    "snoozed_from": _maybe_whole,
+    "until_at": _maybe_instant,
+    "max_occurrences": _maybe_whole,
+    "dispatch_count": _whole,
+    "expires_after_seconds": _maybe_whole,
+    "skips_after_at": _maybe_instant,
+    "skips_to_at": _maybe_instant,
 }
 """How each column outside the rule is read."""
 

@@ -5,34 +5,31 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Literal, TypeVar
 
-from scheduler_daemon.errors import (
-    ReminderNotFound,
-)
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import Dispatch, FollowUp, Instant, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store import acts, receipts
+from scheduler_daemon.store.acts import NOT_FOUND as NOT_FOUND
+from scheduler_daemon.store.acts import Forgotten, Run
+from scheduler_daemon.store.acts import Key as RequestKey
+from scheduler_daemon.store.acts import Which as Which
 from scheduler_daemon.store.creation import Created as Created
 from scheduler_daemon.store.creation import Draft as Draft
 from scheduler_daemon.store.creation import Limits as Limits
 from scheduler_daemon.store.creation import create
 from scheduler_daemon.store.database import Database, Identity, open_database
+from scheduler_daemon.store.lookups import Key
 from scheduler_daemon.store.queries import QUERIES
-from scheduler_daemon.store.reader import Key, Reader, last_dispatch, reminder_row
-from scheduler_daemon.store.rows import (
-    BadRow,
-    context_text,
-    decode_reminder,
-    rule_columns,
-)
+from scheduler_daemon.store.reader import Reader
+from scheduler_daemon.store.receipts import Left as Left
+from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.writer import Writer
 
 T = TypeVar("T")
 
 log = get_logger(__name__)
-
-NOT_FOUND = "no reminder of yours has this id here; reminder.list shows those that exist"
 
 
 class Store:
@@ -82,79 +79,108 @@ class Store:
             await self._reading.close()
             await self._writing.close()
 
+    @property
+    def writes(self) -> int:
+        """How many transactions were written since the start."""
+        return self._writer.commits
+
     async def create(self, draft: Draft, now: Instant, limits: Limits) -> Created:
         """Store a reminder, or find the one its idempotency key made."""
         return await self._writer.run(lambda conn: create(conn, draft, now, limits))
 
     async def change(
-        self,
-        number: int,
-        owner: int | None,
-        session: str | None,
-        changed: Callable[[Reminder], Reminder],
+        self, which: Which, changed: Callable[[Reminder], Reminder]
     ) -> tuple[Reminder, Reminder, Dispatch | None]:
         """Replace a reminder by `changed(reminder)`; gives both and the newest dispatch.
 
         `changed` is pure; what it raises reaches the caller and nothing is written, and neither
         is anything when it gives back its argument. Raises reminder_not_found.
         """
-        return await self._writer.run(lambda conn: _change(conn, number, owner, session, changed))
+        return await self._writer.run(lambda conn: acts.change(conn, which, changed))
 
-    async def delete(
-        self, number: int, owner: int | None, session: str | None, now: Instant
-    ) -> Key | None:
+    async def skip(
+        self,
+        which: Which,
+        skipped: Callable[[Reminder], tuple[Reminder, Occurrence]],
+        now: Instant,
+    ) -> tuple[Reminder, Occurrence, Dispatch | None]:
+        """Write that an occurrence was skipped and replace the reminder, as `skipped` says.
+
+        `skipped` is pure; what it raises reaches the caller. Raises reminder_not_found.
+        """
+        return await self._writer.run(lambda conn: acts.skip(conn, which, skipped, now))
+
+    async def snooze(
+        self,
+        which: Which,
+        draft_of: Callable[[Reminder], Draft],
+        key: RequestKey | None,
+        now: Instant,
+        limits: Limits,
+    ) -> Created:
+        """Make a one-shot out of a reminder, or find the one that the key made of it."""
+        return await self._writer.run(
+            lambda conn: acts.snooze(conn, which, draft_of, key, now, limits)
+        )
+
+    async def run_now(
+        self, which: Which, key: RequestKey | None, now: Instant, limits: Limits
+    ) -> Run:
+        """Keep one occurrence that is due at once, or find the one that the key made.
+
+        Raises reminder_not_found, reminder_ended, limit_reached where as many wait as a Session
+        may have reminders.
+        """
+        return await self._writer.run(lambda conn: acts.run_now(conn, which, key, now, limits))
+
+    async def forget(self, owner: int, session: str, now: Instant) -> Forgotten:
+        """Remove the reminders and receipts of a Session."""
+        return await self._writer.run(lambda conn: acts.forget(conn, owner, session, now))
+
+    async def transfer(
+        self, owner: int, session: str, to_session: str, limits: Limits
+    ) -> list[str]:
+        """Move the active reminders of a Session to another; gives their ids.
+
+        Receipts and idempotency keys stay. Raises limit_reached, and then nothing moved.
+        """
+        return await self._writer.run(
+            lambda conn: acts.transfer(conn, owner, session, to_session, limits)
+        )
+
+    async def delete(self, which: Which, now: Instant) -> Key | None:
         """Delete a reminder; gives its Session, None where there was none."""
-        values = {"number": number, "owner": owner, "session": session}
+        values = {"number": which.number, "owner": which.owner, "session": which.session}
 
         def act(conn: sqlite3.Connection) -> Key | None:
             found: Key | None = conn.execute(QUERIES["delete_reminder"], values).fetchone()
             if found:
-                conn.execute(QUERIES["key_gone"], {"number": number, "now": instant_text(now)})
+                gone = {"number": which.number, "now": instant_text(now)}
+                conn.execute(QUERIES["key_gone"], gone)
             return found
 
         return await self._writer.run(act)
 
     async def record(
         self, followup: FollowUp, admitted_at: Instant, host: str, message_id: str | None
-    ) -> None:
+    ) -> Left:
         """Write every receipt of an admitted follow-up and advance or end every record.
 
         Waits for a foreign lock without end; other failures are raised and can be retried.
         """
-        shared: dict[str, Any] = {
-            "followup_id": followup.followup_id,
-            "owner": followup.owner_uid,
-            "session": followup.session_id,
-            "decided_at": instant_text(followup.decided_at),
-            "admitted_at": instant_text(admitted_at),
-            "host": host,
-            "message_id": message_id,
-            "outcome": "admitted",
-        }
+        return await self._writer.run(
+            lambda conn: receipts.record(conn, followup, admitted_at, host, message_id),
+            patient=True,
+        )
 
-        def act(conn: sqlite3.Connection) -> None:
-            for occurrence in followup.occurrences:
-                _receive(conn, occurrence, shared)
-                _advance(conn, occurrence, shared["decided_at"], shared["admitted_at"])
-                conn.execute(
-                    QUERIES["note_occurrence"],
-                    {
-                        "number": occurrence.reminder.number,
-                        "occurrence_at": instant_text(occurrence.occurrence_at),
-                    },
-                )
+    async def settle(
+        self, occurrences: Sequence[Occurrence], now: Instant, outcome: Literal["missed"] | None
+    ) -> Left:
+        """Let records go on without a message, with a receipt of `outcome` or with none.
 
-        await self._writer.run(act, patient=True)
-
-    async def advance(self, occurrences: Sequence[Occurrence], now: Instant) -> None:
-        """Move records past occurrences that were dispatched before."""
-        at = instant_text(now)
-
-        def act(conn: sqlite3.Connection) -> None:
-            for occurrence in occurrences:
-                _advance(conn, occurrence, at, at)
-
-        await self._writer.run(act)
+        One that changed since `occurrences` were read is left alone.
+        """
+        return await self._writer.run(lambda conn: receipts.settle(conn, occurrences, now, outcome))
 
     async def set_aside(self, rows: Sequence[BadRow]) -> list[Key]:
         """Take rows that do not decode out of what is due; gives their Sessions.
@@ -185,70 +211,6 @@ class Store:
     async def upkeep(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """One slice of the store's own upkeep (store/upkeep.py) in one transaction."""
         return await self._writer.run(act)
-
-
-def _change(
-    conn: sqlite3.Connection,
-    number: int,
-    owner: int | None,
-    session: str | None,
-    changed: Callable[[Reminder], Reminder],
-) -> tuple[Reminder, Reminder, Dispatch | None]:
-    row = reminder_row(conn, number, owner, session)
-    if row is None:
-        raise ReminderNotFound(NOT_FOUND, field="id")
-    old = decode_reminder(row)
-    new = changed(old)
-    if new is not old:
-        values = rule_columns(new.rule, new.scheduled_at) | {
-            "number": new.number,
-            "title": new.title,
-            "prompt": new.prompt,
-            "context": context_text(new.context),
-            "after_at": instant_text(new.after_at),
-            "computed_at": instant_text(new.computed_at),
-            "generation": new.generation,
-            "revision": new.revision,
-            "timing_revision": new.timing_revision,
-            "words_revision": new.words_revision,
-        }
-        conn.execute(QUERIES["update_reminder"], values)
-    return old, new, last_dispatch(conn, new.number)
-
-
-def _receive(conn: sqlite3.Connection, occurrence: Occurrence, shared: dict[str, Any]) -> None:
-    reminder = occurrence.reminder
-    words = {"number": reminder.number, "words_revision": reminder.words_revision}
-    conn.execute(
-        QUERIES["insert_dispatch"],
-        shared
-        | words
-        | {
-            "occurrence_id": occurrence.occurrence_id,
-            "occurrence_at": instant_text(occurrence.occurrence_at),
-        },
-    )
-    conn.execute(
-        QUERIES["keep_sent_words"], words | {"title": reminder.title, "prompt": reminder.prompt}
-    )
-
-
-def _advance(conn: sqlite3.Connection, occurrence: Occurrence, decided: str, ended: str) -> None:
-    reminder = occurrence.reminder
-    where = {
-        "number": reminder.number,
-        "timing_revision": reminder.timing_revision,
-        "target": instant_text(reminder.scheduled_at),
-    }
-    if occurrence.next_at is None:
-        recurring = reminder.rule.kind not in ("after", "at")
-        reason = "range" if recurring else "delivered"
-        conn.execute(QUERIES["end_reminder"], where | {"ended_at": ended, "reason": reason})
-    else:
-        next_at = instant_text(occurrence.next_at)
-        conn.execute(
-            QUERIES["advance_reminder"], where | {"next_at": next_at, "decided_at": decided}
-        )
 
 
 def retarget(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler_daemon.model import Instant, Reminder
 from scheduler_daemon.rules import first, instant_text, zone_of
+from scheduler_daemon.store.lookups import Key, meta_value
 from scheduler_daemon.store.queries import QUERIES
-from scheduler_daemon.store.reader import Key, meta_value
-from scheduler_daemon.store.rows import BadRow, Row, read_reminder
+from scheduler_daemon.store.rows import BadRow, Row, kept_columns, read_reminder
 from scheduler_daemon.store.store import retarget
 
 SLICE = 200
@@ -31,6 +31,7 @@ class Slice:
 
     done: bool
     moved: list[Key] = field(default_factory=list)
+    ended: list[Reminder] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     mark: int = 0
 
@@ -86,14 +87,15 @@ def _recompute(conn: sqlite3.Connection, reminder: Reminder, result: Slice) -> N
 
 
 def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
-    """A slice of the targets that a clock far ahead of `now` computed."""
+    """A slice of the targets that a clock far ahead of `now` computed; runs are due at once."""
 
     def act(conn: sqlite3.Connection) -> Slice:
+        runs = conn.execute(QUERIES["runs_ahead"], {"now": instant_text(now)}).fetchall()
         limit = instant_text(now + AHEAD)
         rows = conn.execute(
             QUERIES["computed_ahead"], {"limit_at": limit, "count": SLICE}
         ).fetchall()
-        result = Slice(done=len(rows) < SLICE)
+        result = Slice(done=len(rows) < SLICE, moved=runs)
         for reminder in _decoded(rows, result):
             target = first(reminder.rule, now) or reminder.scheduled_at
             retarget(conn, reminder, target, now, now)
@@ -101,6 +103,27 @@ def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
         return result
 
     return act
+
+
+def end_beyond(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
+    """A slice of the records that were kept active beyond their end: they end now."""
+
+    def act(conn: sqlite3.Connection) -> Slice:
+        rows = conn.execute(QUERIES["beyond_end"], {"count": SLICE}).fetchall()
+        result = Slice(done=len(rows) < SLICE)
+        for reminder in _decoded(rows, result):
+            ended = replace(reminder, status="ended", ended_at=now, ended_reason="until")
+            conn.execute(QUERIES["update_reminder"], kept_columns(replace(ended, paused=False)))
+            result.moved.append((reminder.owner_uid, reminder.session_id))
+            result.ended.append(reminder)
+        return result
+
+    return act
+
+
+def any_beyond(conn: sqlite3.Connection) -> bool:
+    """Whether a record lies beyond its end and is active."""
+    return conn.execute(QUERIES["beyond_end"], {"count": 1}).fetchone() is not None
 
 
 def _decoded(rows: list[Row], result: Slice) -> list[Reminder]:

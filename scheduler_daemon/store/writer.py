@@ -45,7 +45,7 @@ class Writer:
 
     `monotonic` gives seconds; an act that meets a foreign lock for `wait_seconds` is refused with
     persistence_failed, a patient one waits without end. `failed` hears of every error of the
-    file, in words for the log.
+    file, in words for the log. `commits` counts those that went well.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Writer:
         self._queue: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self.commits = 0
 
     async def run(self, act: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
         """The value of `act` once it is on disk.
@@ -192,6 +193,7 @@ class Writer:
         if not self._identity.holds():
             self._failed(MOVED)
             return _instead(outcomes, certain=False)
+        self.commits += 1
         return outcomes
 
 

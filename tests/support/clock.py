@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scheduler_daemon.clock import MILLISECOND_NS, SECOND_NS, StepMeter
+from scheduler_daemon.clock import MILLISECOND_NS, SECOND_NS, SteadyMeter, StepMeter
 from scheduler_daemon.model import Instant
 
 START = dt.datetime(2026, 1, 1, 12, 0, 0, tzinfo=dt.UTC)
@@ -47,6 +47,7 @@ class ManualClock:
         self._wall_ns = 0
         self._monotonic_ns = 0
         self._meter = StepMeter(0)
+        self._steady_meter = SteadyMeter(0, 0.0)
         self._calls: list[_Call] = []
         self._waiters: list[_Waiter] = []
         self._set_unseen = False
@@ -59,6 +60,9 @@ class ManualClock:
 
     def stepped(self) -> float:
         return self._meter.step(self._wall_ns - self._monotonic_ns)
+
+    def steady(self) -> float:
+        return self._steady_meter.seconds(self._wall_ns - self._monotonic_ns, self.monotonic())
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> _Call:
         call = _Call(self._monotonic_ns + _ns(seconds), callback)

@@ -8,18 +8,21 @@ import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from scheduler_daemon.desk import Bounds, Caller, Desk
 from scheduler_daemon.rules import SELECTORS, instant_text
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.hosts import Host, Hosts, outcome_of, refusal_of
-from scheduler_daemon.service import Bounds, Caller, Service
+from scheduler_daemon.service import Service
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.store.database import Database
 from scheduler_daemon.store.migrate import migrate
 from scheduler_daemon.store.store import Limits, Store
+from scheduler_daemon.watching import Watchers
 from scheduler_daemon.wire import params
 from scheduler_daemon.wire.frames import encode
 from tests.support.clock import START, ManualClock
@@ -136,18 +139,20 @@ class World:
         self.clock = clock
         self.max_frame_bytes: int = settings.get("max_frame_bytes", 1 << 20)
         self.hosts = Hosts(clock)
+        self.watchers = Watchers()
         self.scheduler = Scheduler(
             clock,
             store,
             self.hosts,
+            self.watchers,
             followup_timeout_seconds=30.0,
             max_frame_bytes=self.max_frame_bytes,
             unclaimed_warn_seconds=settings.get("unclaimed_warn_seconds", 3600.0),
         )
         limits = settings.get("limits", Limits(1000, 100_000))
         bounds = Bounds(32768, limits, self.max_frame_bytes)
-        self.service = Service(clock, store, self.scheduler, bounds)
-        self.board = StatusBoard(clock, store.reader, self.scheduler, path, schema=1)
+        self.service = Service(Desk(clock, store, self.scheduler, self.watchers, bounds))
+        self.board = StatusBoard(clock, store, self.scheduler, path, schema=1)
         self.rounds = 0
         self.pushed: list[tuple[Agent, Json]] = []
         self._task: asyncio.Task[None] | None = None
@@ -235,7 +240,8 @@ class World:
     async def call(self, method: str, model: Any, asked: Json, caller: Caller | None = None) -> Any:
         """What a method of the service answers to these params."""
         who = caller or Caller(UID, False)
-        answer = await getattr(self.service, method)(who, params.parse(model, asked))
+        act = attrgetter(method)(self.service)
+        answer = await act(who, params.parse(model, asked))
         await self.settled()
         return answer
 
@@ -279,9 +285,16 @@ class World:
     async def delete(self, reminder_id: str, **more: Any) -> bool:
         caller = more.pop("caller", None)
         asked = {"id": reminder_id, **more}
-        answer = await self.call("delete", params.Delete, asked, caller)
+        answer = await self.call("delete", params.One, asked, caller)
         deleted: bool = answer["deleted"]
         return deleted
+
+    async def act(self, name: str, reminder_id: str, **more: Any) -> Json:
+        """The answer to pause, resume, snooze, skip or run_now."""
+        model = {"snooze": params.Snooze, "run_now": params.RunNow}.get(name, params.One)
+        caller = more.pop("caller", None)
+        answer: Json = await self.call(f"acts.{name}", model, {"id": reminder_id, **more}, caller)
+        return answer
 
     async def page(self, caller: Caller | None = None, **asked: Any) -> Json:
         page: Json = await self.call("list_reminders", params.ListReminders, asked, caller)
