@@ -34,7 +34,7 @@ def coming(reminder: Reminder, now: dt.datetime, zone: str | None, local: str | 
     """`r7 will come in 20 minutes, at 14:20 (2026-12-24 14:20:00 Europe/Berlin)`.
 
     On the clock of its rule, else on that of `local` (RFC 9557) where it was made on one, else on
-    the machine's, which is called `zone`. A recurring one says its rule as well.
+    the machine's, which is called `zone`. A recurring one says its rule and its end as well.
     """
     who = safe(reminder["id"])
     if reminder["state"] == "ended":
@@ -45,8 +45,21 @@ def coming(reminder: Reminder, now: dt.datetime, zone: str | None, local: str | 
     at = times.moment(reminder["scheduled_at"], local, zone)
     words = in_words(at, now)
     tense = "will come" if at.local > now else "was due"
-    again = f", and then {reminder['rule_text']}" if reminder["kind"] in RECURRING else ""
-    return safe(f"{who} {tense} {words}{again}")
+    return safe(f"{who} {tense} {words}{_again(reminder, zone)}")
+
+
+def _again(reminder: Reminder, zone: str | None) -> str:
+    """What comes after the next time, as the rest of a sentence; may be empty."""
+    if reminder["kind"] not in RECURRING:
+        return ""
+    most = reminder.get("max_occurrences")
+    if most is not None and most - reminder.get("dispatch_count", 0) == 1:
+        return ", for the last time"
+    until = ""
+    if "until" in reminder:
+        until = f", until {times.clock(times.moment(reminder['until'], None, zone))}"
+    in_all = "" if most is None else f", {most} times in all"
+    return f", and then {reminder['rule_text']}{until}{in_all}"
 
 
 def why(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Dispatch
 
 USAGE = "{ID | --session NAME} [options]"
-ABOUT = "Show what was delivered, newest first, a page at a time."
+ABOUT = "Show what was delivered, skipped or missed, newest first, a page at a time."
 EXAMPLES = """\
   schedctl history r7
   schedctl history --session s1 --limit 10
