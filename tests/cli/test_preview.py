@@ -72,12 +72,35 @@ def test_the_calendar_ends(schedctl: Schedctl) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ends", "count"),
+    [
+        (["--until", "2026-03-07T14:00:00Z"], 2),
+        (["--until", "2026-03-07 15:59:59.999", "--tz", "Europe/Berlin"], 2),
+        (["--until", "2026-03-08T12:00:00Z"], 5),
+        (["--max-occurrences", "1"], 1),
+        (["--max-occurrences", "7"], 5),
+        (["--max-occurrences", "4", "--until", "2026-03-07T15:00:00Z"], 3),
+    ],
+)
+def test_a_rule_with_an_end_comes_up_to_it_and_no_more_than_was_asked_for(
+    schedctl: Schedctl, ends: list[str], count: int
+) -> None:
+    rule = ("--every", "1h", "--from", "2026-03-07T12:00:00Z")
+    ended = schedctl("preview", *rule, *ends, "--json")
+    assert len(json.loads(ended.out)["items"]) == count
+
+
+@pytest.mark.parametrize(
     ("words", "status", "message"),
     [
         (["--every", "1m"], 5, "(frequency_too_high"),
         (["--daily", "09:00", "--tz", "EST"], 5, "(invalid_time_zone"),
         (["--cron", "* * * * *", "--tz", "UTC"], 5, "(frequency_too_high"),
         (["--at", "2020-01-01T00:00:00Z"], 5, "(not_future"),
+        (["--after", "1h", "--max-occurrences", "2"], 5, "(invalid_rule [max_occurrences])"),
+        (["--every", "1h", "--until", "2020-01-01T00:00:00Z"], 5, "(time_out_of_range [until])"),
+        (["--every", "1h", "--until", "2026-13-01T00:00:00Z"], 5, "(invalid_rule [until])"),
+        (["--every", "1h", "--expires-after", "1h"], 2, "there is no option --expires-after"),
         (["--every", "1h", "--count", "0"], 2, "--count: takes a whole number, 1 to 100"),
         (["--every", "1h", "--count", "101"], 2, "--count: takes a whole number, 1 to 100"),
         (["--every", "1h", "--from", "2026-03-07 12:00"], 2, "--from takes an instant"),

@@ -7,6 +7,7 @@ import datetime as dt
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import exits, output, selectors_input, times
+from scheduler_daemon.cli.ends import add_ends, ends_of
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
 from scheduler_daemon.cli.parser import Parser, whole
@@ -15,12 +16,14 @@ from scheduler_daemon.cli.when import add_selectors, selector_of
 from scheduler_daemon.errors import SchedulerError
 from scheduler_daemon.model import At, Instant, Rule
 from scheduler_daemon.rules import (
+    check_end,
     describe,
     first,
     instant_text,
     local_text,
     parse_rule,
     parse_selector,
+    parse_until,
     zone_of,
 )
 
@@ -35,12 +38,12 @@ and no daemon is needed."""
 EXAMPLES = """\
   schedctl preview --daily 02:30 --tz America/New_York --from 2026-03-07T12:00:00Z
   schedctl preview --cron "0 9 1 * *" --tz Europe/Berlin --count 12
-  schedctl preview --every 90m"""
+  schedctl preview --every 90m --until 2026-12-24T18:00:00Z --max-occurrences 3"""
 
 
 def options(parser: Parser) -> None:
     add_selectors(parser, required=True)
-    parser.set_defaults(until=None)
+    add_ends(parser, expiry=False)
     parser.add_argument(
         "--from",
         dest="start",
@@ -55,7 +58,10 @@ def options(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     start = wall.now() if args.start is None else _start(args.start)
     rule, target = parse_selector(selector_of(args), start)
-    result = _result(rule, _coming(rule, target, args.count))
+    until, most = _end(args)
+    check_end(rule, target, until, most)
+    count = min(args.count, most or args.count)
+    result = _result(rule, _coming(rule, target, until, count))
     if args.json:
         output.say(output.json_line(result))
     else:
@@ -74,11 +80,21 @@ def _start(text: str) -> Instant:
     return rule.instant
 
 
-def _coming(rule: Rule, target: Instant, count: int) -> list[Instant]:
+def _end(args: argparse.Namespace) -> tuple[Instant | None, int | None]:
+    """Until when and how often, None for no such end. Raises MisuseError."""
+    ends = ends_of(args)
+    until = parse_until(ends["until"]) if "until" in ends else None
+    return until, ends.get("max_occurrences")
+
+
+def _coming(rule: Rule, target: Instant, until: Instant | None, count: int) -> list[Instant]:
     """The target and what follows it; a one-shot has nothing more, a year 9999 neither."""
     instants = [target]
     if rule.kind in RECURRING:
-        while len(instants) < count and (following := first(rule, instants[-1])) is not None:
+        while len(instants) < count:
+            following = first(rule, instants[-1])
+            if following is None or (until is not None and following > until):
+                break
             instants.append(following)
     return instants
 
