@@ -21,7 +21,8 @@ class ScriptedDaemon:
 
     `calls` are the requests so far. After `host.attach` each of `followups` is pushed, what the
     host answers goes to `admissions`, its errors to `refusals`, and once all are admitted the
-    connection is closed.
+    connection is closed. After `daemon.watch` the notifications of `changes` are sent and the
+    connection is closed, unless the watch `goes_on`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,6 +32,8 @@ class ScriptedDaemon:
         self.followups: list[dict[str, object]] = []
         self.admissions: list[object] = []
         self.refusals: list[object] = []
+        self.changes: list[dict[str, object]] = []
+        self.goes_on = False
 
     def params_of(self, method: str) -> list[dict[str, Any]]:
         return [params for called, params in self.calls if called == method]
@@ -62,6 +65,10 @@ def serve(path: Path) -> Iterator[ScriptedDaemon]:
                     continue
                 answer = daemon.answer(message)
                 self.wfile.write(encode(answer))
+                if message.method == "daemon.watch" and "result" in answer:
+                    self.wfile.write(b"".join(map(encode, daemon.changes)))
+                    if not daemon.goes_on:
+                        return
                 if message.method == "host.attach" and "result" in answer:
                     for number, followup in enumerate(daemon.followups):
                         push = request(f"push-{number}", "session.followup", followup)
