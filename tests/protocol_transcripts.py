@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from scheduler_daemon.log import configure
 from tests.support import protocol_page as page
 from tests.support.stage import Stage, stage
+from tests.support.transcript import readable
 
 BUILD = {
     "session_id": "build-7",
@@ -105,6 +106,33 @@ async def status(on: Stage) -> None:
     await on.peer.call("daemon.status")
 
 
+async def watch(on: Stage) -> None:
+    await on.peer.call("daemon.watch", {"session_id": "build-7"})
+    await on.aside.call("reminder.create", BUILD)
+    await on.peer.receive()
+
+
+async def reminder_changed(on: Stage) -> None:
+    await on.aside.call("reminder.create", BUILD)
+    await on.aside.call("host.attach", {"name": "my-host", "sessions": ["build-7"]})
+    with on.peer.unwritten():
+        await on.peer.call("daemon.watch")
+    on.clock.advance(1200)
+    await on.aside.answer(await on.aside.receive(), {"status": "admitted"})
+    await on.peer.receive()
+    await on.peer.receive()
+
+
+async def lagged(on: Stage) -> None:
+    with on.peer.unwritten():
+        await on.peer.call("daemon.watch")
+        for _ in range(40):
+            await on.aside.call("reminder.create", BUILD | {"prompt": "\N{SNOWFLAKE}" * 32_768})
+        while (frame := await on.peer.receive())["method"] != "watch.lagged":
+            pass
+    on.peer.lines.append(f"← {readable(frame)}")
+
+
 async def attach(on: Stage) -> None:
     await on.peer.call("host.attach", {"name": "my-host", "sessions": ["team", "build-7"]})
 
@@ -170,10 +198,13 @@ SCENES: dict[str, Callable[[Stage], Awaitable[None]]] = {
     "reminder.preview": preview,
     "reminder.history": history,
     "daemon.status": status,
+    "daemon.watch": watch,
     "host.attach": attach,
     "host.detach": detach,
     "session.ready": ready,
     "session.followup": followup,
+    "reminder.changed": reminder_changed,
+    "watch.lagged": lagged,
     "the life of a host": life,
     "the text of a batch": text,
 }

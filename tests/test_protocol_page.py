@@ -26,9 +26,12 @@ METHOD_TEXT = page.section(TEXT, "## Methods")
 MODELS = {name: method.params for name, method in METHODS.items()} | {
     "session.ready": params.Ready  # a notification: in no table of requests
 }
-FROM_THE_DAEMON = "session.followup"
+FROM_THE_DAEMON = ("session.followup", "reminder.changed", "watch.lagged")
 SELECTOR_ROW = "a [selector](#selector)"
-IN_WORDS = {"DispatchSummary"}  # "dispatch without title and prompt"
+IN_WORDS = {
+    "DispatchSummary",  # "dispatch without title and prompt"
+    *("Watching", "Lagged"),  # `{}`
+}
 
 
 def members(shape: Any) -> dict[str, bool]:
@@ -126,11 +129,11 @@ def params_table(method: str) -> list[list[str]]:
 def test_the_page_has_a_row_and_a_section_for_every_method_and_no_other() -> None:
     table = page.first_table(METHOD_TEXT)
     listed = [page.code_words(first)[0] for first, *_ in table]
-    assert listed == [*MODELS, FROM_THE_DAEMON]
+    assert listed == [*MODELS, *FROM_THE_DAEMON]
     assert page.headings(METHOD_TEXT, "###") == listed
 
 
-@pytest.mark.parametrize("method", [*MODELS, FROM_THE_DAEMON])
+@pytest.mark.parametrize("method", [*MODELS, *FROM_THE_DAEMON])
 def test_every_method_has_a_transcript_of_itself(method: str) -> None:
     """Under its own heading, and the method is really called in it."""
     body = page.transcripts(page.section(METHOD_TEXT, f"### {method}"))[method]
