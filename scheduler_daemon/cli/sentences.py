@@ -54,7 +54,7 @@ def _again(reminder: Reminder, zone: str | None) -> str:
         return ""
     most = reminder.get("max_occurrences")
     if most is not None and most - reminder.get("dispatch_count", 0) == 1:
-        return ", for the last time"
+        return ", once only" if most == 1 else ", for the last time"
     until = ""
     if "until" in reminder:
         until = f", until {times.clock(times.moment(reminder['until'], None, zone))}"

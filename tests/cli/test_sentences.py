@@ -45,7 +45,7 @@ def test_a_recurring_one_says_its_rule_too() -> None:
         ({"until": "2026-12-31T00:00:00.000Z"}, ", and then every 2 hours, until 2026-12-3"),
         ({"max_occurrences": 5, "dispatch_count": 3}, ", and then every 2 hours, 5 times in all"),
         ({"max_occurrences": 5, "dispatch_count": 4}, ", for the last time"),
-        ({"max_occurrences": 1}, ", for the last time"),
+        ({"max_occurrences": 1}, ", once only"),
     ],
 )
 def test_a_recurring_one_says_how_it_ends(end: dict[str, Any], words: str) -> None:

@@ -38,11 +38,23 @@ def test_sessions_are_a_table_of_all_pages_with_counts_and_what_they_wait_for(
     assert (ended.status, ended.err) == (0, "")
     head, live, cold = (line.split() for line in ended.out.splitlines())
     assert head == [
-        *("SESSION", "HOST", "ACTIVE", "PAUSED", "OVERDUE", "ENDED", "NEXT", "WAITS", "FOR")
+        *("HOST", "ACTIVE", "PAUSED", "OVERDUE", "ENDED", "NEXT", "SESSION", "WAITS", "FOR")
     ]
-    assert live[:6] == ["a", "live", "4", "1", "2", "3"]
-    assert ended.out.splitlines()[1].endswith("  a busy host, tried 3 times")
-    assert cold == ["z\\n", "cold", "4", "1", "2", "3", "2", "set", "aside"]
+    assert live[:5] == ["live", "4", "1", "2", "3"]
+    assert ended.out.splitlines()[1].endswith("  a        a busy host, tried 3 times")
+    assert cold == ["cold", "4", "1", "2", "3", "z\\n", "2", "set", "aside"]
+
+
+@pytest.mark.parametrize("width", [100, 80])
+def test_sessions_fit_the_terminal_and_keep_their_counts(
+    schedctl: Schedctl, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    daemon.answers["session.list"] = lambda params: {"items": [shapes.session("x" * 200)]}
+    monkeypatch.setenv("COLUMNS", str(width))
+    head, row = schedctl("sessions").out.splitlines()
+    assert max(len(head), len(row)) <= width
+    assert head.split()[:6] == ["HOST", "ACTIVE", "PAUSED", "OVERDUE", "ENDED", "NEXT"]
+    assert row.split()[:5] == ["live", "4", "1", "2", "3"]
 
 
 def test_sessions_in_json_are_one_a_line(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:
@@ -53,7 +65,7 @@ def test_sessions_in_json_are_one_a_line(schedctl: Schedctl, daemon: ScriptedDae
 def test_sessions_of_everybody_say_whose(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:
     out = schedctl("sessions", "--all-owners").out
     assert daemon.params_of("session.list")[0] == {"owner_uid": "*"}
-    assert [line.split()[1] for line in out.splitlines()] == ["OWNER", "1000", "1000"]
+    assert [line.split()[0] for line in out.splitlines()] == ["OWNER", "1000", "1000"]
 
 
 def test_no_session_is_said_beside_the_data(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:

@@ -113,13 +113,13 @@ def _list(args: argparse.Namespace, client: Client, owner: Any) -> None:
 
 def _show(sessions: list[Session], *, all_owners: bool) -> None:
     now = wall.now()
-    headers = ["SESSION", "HOST", "ACTIVE", "PAUSED", "OVERDUE", "ENDED", "NEXT", "WAITS FOR"]
+    headers = ["HOST", "ACTIVE", "PAUSED", "OVERDUE", "ENDED", "NEXT", "SESSION", "WAITS FOR"]
     rows = [_row(session, now) for session in sessions]
     if all_owners:
-        headers.insert(1, "OWNER")
+        headers.insert(0, "OWNER")
         for row, session in zip(rows, sessions, strict=True):
-            row.insert(1, str(session["owner_uid"]))
-    output.show_table(headers, rows, firm=0)
+            row.insert(0, str(session["owner_uid"]))
+    output.show_table(headers, rows, firm=len(headers) - 2)
 
 
 def _row(session: Session, now: dt.datetime) -> list[str]:
@@ -127,10 +127,10 @@ def _row(session: Session, now: dt.datetime) -> list[str]:
     waits = [sentences.waiting(session["waiting_for"], now)] if "waiting_for" in session else []
     aside = [f"{session['set_aside']} set aside"] if session["set_aside"] else []
     cells = [
-        session["session_id"],
         "live" if session["live"] else "cold",
         *(str(session[count]) for count in ("active", "paused", "overdue", "ended")),
         "" if target is None else times.relative(times.instant(target), now),
+        session["session_id"],
         "; ".join([*waits, *aside]),
     ]
     return [output.safe(cell) for cell in cells]
