@@ -77,8 +77,14 @@ def _gauge(name: str, text: str, value: float, unit: str = "") -> Metric:
 
 
 def _about(status: Status) -> Metric:
-    names = ("server", "python", "sqlite", "zone_data", "clock")
-    facts = {"schema": str(status["schema"]), **{name: str(status[name]) for name in names}}
+    facts = {
+        "server": status["server"],
+        "python": status["python"],
+        "sqlite": status["sqlite"],
+        "schema": str(status["schema"]),
+        "zone_data": status["zone_data"],
+        "clock": status["clock"],
+    }
     return InfoMetricFamily(_PREFIX, "Versions, and where the time comes from.", value=facts)
 
 

@@ -51,7 +51,10 @@ VERBS = {
     "history": "show what was delivered, newest first",
     "sessions": "show the Sessions; forget one, or move its reminders to another",
     "preview": "show when a rule would come, without storing anything",
+    "export": "write what is coming for a calendar",
     "status": "show how the daemon is",
+    "metrics": "print how the daemon is for Prometheus",
+    "watch": "show what happens to reminders, as it happens",
     "host": "be an agent host for trying out: print what is delivered",
     "demo": "see the whole promise in under a minute, kill -9 included",
     "rpc": "call any method of the protocol",
@@ -103,6 +106,8 @@ def main(words: Sequence[str]) -> int:
         return _call(verb, rest) if verb else _top(rest)
     except MisuseError as error:
         how = f"schedctl {verb} --help" if verb in VERBS else "schedctl --help"
+        if verb == "status" and "--check" in words:
+            return _unknown(f"{error}; see `{how}`")
         return _fail(f"{error}; see `{how}`", exits.MISUSED)
     except FailedError as error:
         return _fail(str(error), exits.FAILED)
@@ -118,6 +123,14 @@ def _fail(message: str, status: int) -> int:
     print(end="", flush=True)  # what was shown before comes before
     output.note(message)
     return status
+
+
+def _unknown(message: str) -> int:
+    """To whoever runs plugins, the usual status of a misuse would be an alarm."""
+    from scheduler_daemon.cli import health  # only for a plugin
+
+    output.say(health.line(health.UNKNOWN, message))
+    return health.UNKNOWN
 
 
 def _utf8(word: str) -> str:

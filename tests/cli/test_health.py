@@ -48,8 +48,16 @@ def test_a_daemon_with_nothing_due_for_days_is_well() -> None:
     ("changes", "state", "words"),
     [
         ({"next_wake_at": "2026-12-24T12:59:00.000Z"}, 0, "3 active"),
-        ({"next_wake_at": "2026-12-24T12:58:59.000Z"}, 1, "should have woken 1 minute 1 second ago"),
-        ({"next_wake_at": "2026-12-24T12:54:59.000Z"}, 2, "should have woken 5 minutes 1 second ago"),
+        (
+            {"next_wake_at": "2026-12-24T12:58:59.000Z"},
+            1,
+            "should have woken 1 minute 1 second ago",
+        ),
+        (
+            {"next_wake_at": "2026-12-24T12:54:59.000Z"},
+            2,
+            "should have woken 5 minutes 1 second ago",
+        ),
         ({"failures": 2}, 1, "2 rounds or messages failed by a defect"),
         ({"counts": {"overdue": 9, "overdue_without_host": 0}}, 0, "9 overdue"),
         ({"counts": {"overdue_without_host": 1}}, 1, "1 overdue without a host"),
