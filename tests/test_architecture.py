@@ -68,6 +68,8 @@ OUTSIDE = {
     "structlog": {"log"},
     "subprocess": {"cli"},
     "tzdata": {"rules"},
+    "prometheus_client": {"cli"},
+    "icalendar": {"cli"},
 }
 """Modules that only some parts may have. sqlite3: for its version and for types outside store/,
 and for the receipts that `schedctl demo` shows; socket: for a type in daemon.py."""

@@ -18,7 +18,7 @@ reminders are left out: they do not come. The words of reminders stand in the
 file. Needs the package icalendar."""
 EXAMPLES = """\
   schedctl export --ics reminders.ics
-  schedctl export --ics --session s1 > s1.ics"""
+  schedctl export --ics s1.ics --session s1"""
 
 
 def options(parser: Parser) -> None:
