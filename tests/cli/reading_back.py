@@ -99,6 +99,8 @@ def our_zone_data() -> Iterator[None]:
     before = zoneinfo.TZPATH
     zoneinfo.reset_tzpath([str(zones._source().root)])
     ZoneInfo.clear_cache()
-    yield
-    zoneinfo.reset_tzpath(before)
-    ZoneInfo.clear_cache()
+    try:
+        yield
+    finally:
+        zoneinfo.reset_tzpath(before)
+        ZoneInfo.clear_cache()
