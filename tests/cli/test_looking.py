@@ -179,7 +179,12 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
         ],
         retrying=[retry, {"session_id": "s3", "why": "in_flight", "attempts": 1}],
         next_wake_at="2999-01-01T00:00:00.000Z",
-        last_persistence_error={"at": "2026-01-01T00:00:00.000Z", "code": "persistence_failed"},
+        last_persistence_error={
+            "at": "2026-01-01T00:00:00.000Z",
+            "code": "persistence_failed",
+            "over": False,
+        },
+        free_disk_bytes=3 << 30,
         database="/var/lib/x\n.db",
     )
     daemon.answers["daemon.status"] = lambda params: told
@@ -189,6 +194,8 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
         "3 active, 2 overdue, 1 overdue without host",
         "/var/lib/x\\n.db",
         "persistence_failed",
+        ", nothing written since\n",
+        "free disk: 3072 MiB\n",
         "next wake:",
         "bad\\x1b",
         "0 of 16",
@@ -198,6 +205,12 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
     ):
         assert words in ended.out
     assert json.loads(schedctl("status", "--json").out) == told
+
+
+def test_a_fault_of_the_file_may_be_over(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:
+    fault = {"at": "2026-01-01T00:00:00.000Z", "code": "persistence_failed", "over": True}
+    daemon.answers["daemon.status"] = lambda params: shapes.status(last_persistence_error=fault)
+    assert ", written again since\n" in schedctl("status").out
 
 
 def test_a_status_without_hosts_says_what_that_means(

@@ -108,7 +108,10 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
     }
     fault = status.get("last_persistence_error")
     if fault is not None:
-        facts["last fault"] = f"{fault['code']}, {_when(fault['at'], now, zone)}"
+        since = "written again since" if fault["over"] else "nothing written since"
+        facts["last fault"] = f"{fault['code']}, {_when(fault['at'], now, zone)}, {since}"
+    if "free_disk_bytes" in status:
+        facts["free disk"] = f"{status['free_disk_bytes'] // health.MIB} MiB"
     for name, value in facts.items():
         if value is not None:
             output.say(output.safe(f"{name + ':':<10} {value}"))
