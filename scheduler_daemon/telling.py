@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp, Occurrence, Reminder
 from scheduler_daemon.store.receipts import Left
 from scheduler_daemon.watching import Watchers
-from scheduler_daemon.wire import shapes
 
 log = get_logger(__name__)
 
@@ -24,35 +24,39 @@ class Teller:
         self._left_beyond_end = left_beyond_end
 
     def dispatched(self, followup: FollowUp, left: Left) -> None:
-        """The receipts of a follow-up were written."""
+        """The receipts of a follow-up were written; its reminders may have moved meanwhile."""
         for each in followup.occurrences:
-            self._tell(followup.session_id, each.reminder, "dispatched")
-        self._follow_up(followup.occurrences, left)
+            reminder = each.reminder
+            now_in = left.sessions.get(reminder.id, followup.session_id)
+            also = now_in if now_in != followup.session_id else None
+            self._watchers.tell(
+                followup.owner_uid, followup.session_id, reminder.id, "dispatched", also=also
+            )
+        self._follow_up([each.reminder for each in followup.occurrences], left)
 
     def settled(self, occurrences: Sequence[Occurrence], left: Left) -> None:
         """Records went on without a message: too old, dispatched before, or beyond their end."""
         for each in occurrences:
             reminder = each.reminder
+            if reminder.id not in left.sessions:
+                continue  # it was changed before this could be written
             log.info(
                 "occurrence_passed",
                 occurrence_id=each.occurrence_id,
                 owner_uid=reminder.owner_uid,
                 session_id=reminder.session_id,
             )
-            if reminder.id not in left.ended:
-                self._tell(reminder.session_id, reminder, "updated")
-        self._follow_up(occurrences, left)
+            if reminder.id in left.moved:
+                self._watchers.tell(reminder.owner_uid, reminder.session_id, reminder.id, "updated")
+        self._follow_up([each.reminder for each in occurrences], left)
 
     def ended(self, reminder: Reminder) -> None:
         """A record ended by itself."""
-        self._tell(reminder.session_id, reminder, "ended")
+        self._watchers.tell(reminder.owner_uid, reminder.session_id, reminder.id, "ended")
 
-    def _follow_up(self, occurrences: Sequence[Occurrence], left: Left) -> None:
-        for each in occurrences:
-            if each.reminder.id in left.ended:
-                self.ended(each.reminder)
+    def _follow_up(self, reminders: Sequence[Reminder], left: Left) -> None:
+        for reminder in reminders:
+            if reminder.id in left.ended:
+                self.ended(replace(reminder, session_id=left.sessions[reminder.id]))
         if left.beyond_end:
             self._left_beyond_end()
-
-    def _tell(self, session: str, reminder: Reminder, change: shapes.Change) -> None:
-        self._watchers.tell(reminder.owner_uid, session, reminder.id, change)

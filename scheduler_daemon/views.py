@@ -166,9 +166,17 @@ def _session_waits_for(
         return nobody
     if state is not None and state.pause is not None:
         return _paused_attempt(state.pause, now, monotonic)
-    for message, aside in state.set_aside(monotonic).items() if state is not None else ():
-        return _aside(state, message, aside, now, monotonic)
-    return {"why": "behind"}
+    return _first_aside(state, now, monotonic) or {"why": "behind"}
+
+
+def _first_aside(
+    state: SessionState | None, now: Instant, monotonic: float
+) -> shapes.WaitingFor | None:
+    """The first message that lets others pass; None where all take their turn."""
+    if state is None:
+        return None
+    views = (_aside(state, *each, now, monotonic) for each in state.set_aside(monotonic).items())
+    return next(views, None)
 
 
 def _nobody_there(key: Key, hosts: Hosts) -> shapes.WaitingFor | None:

@@ -22,6 +22,7 @@ from scheduler_daemon.model import Reminder
 from scheduler_daemon.rules import first, instant_text
 from scheduler_daemon.sessions import message_of
 from scheduler_daemon.store.rows import REMINDER_COLUMNS, decode_reminder
+from scheduler_daemon.store.store import Left
 from tests.support.world import ADMIT, BUSY, ERROR, GONE, UID, Agent, Json, World, open_world
 
 SESSIONS = ["a", "b", "c"]
@@ -69,10 +70,10 @@ class Model:
         self._record = world.store.record
         world.store.record = self._write  # type: ignore[method-assign, assignment]
 
-    async def _write(self, *values: Any) -> None:
+    async def _write(self, *values: Any) -> Left:
         if self.full:
             raise PersistenceFailed("the disk is full")
-        await self._record(*values)
+        return await self._record(*values)
 
     async def step(self, settle: bool, kind: str, *values: Any) -> None:
         """Carry out a step, right after the last one or when everything that it brought is over.

@@ -112,14 +112,14 @@ WHERE number = :number AND status = 'active'
 
 -- name: note_occurrence
 -- The newest occurrence dispatched, and one :more; a target at or before it gets a new generation.
--- Gives whether that was the last one wanted.
+-- Gives whether that was the last one wanted, and the Session as it is now.
 UPDATE reminders SET
   dispatch_count = dispatch_count + :more,
   last_occurrence_at = max(coalesce(last_occurrence_at, ''), :occurrence_at),
   generation = generation + (status = 'active' AND scheduled_at <= :occurrence_at
     AND coalesce(last_occurrence_at, '') < :occurrence_at)
 WHERE number = :number
-RETURNING status = 'active' AND dispatch_count >= max_occurrences
+RETURNING status = 'active' AND dispatch_count >= max_occurrences, session_id
 
 -- name: still_due
 -- Whether a record is as it was planned.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
@@ -16,9 +16,15 @@ from scheduler_daemon.store.rows import maybe_text, read_reminder
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What became of records: the ids that ended, and whether one lies beyond its end, active."""
+    """What became of records: their Sessions as they are now, by id, of those that were there.
 
-    ended: list[str]
+    `ended` are the ids of those that ended, `moved` of those that went on; `beyond_end` is whether
+    one of them lies beyond its end and is active.
+    """
+
+    sessions: Mapping[str, str]
+    moved: Set[str]
+    ended: Set[str]
     beyond_end: bool
 
 
@@ -29,12 +35,14 @@ class _Writing:
     conn: sqlite3.Connection
     decided_at: Instant
     shared: dict[str, Any]
-    ended: list[str]
+    sessions: dict[str, str] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
     beyond_end: bool = False
 
     @property
     def left(self) -> Left:
-        return Left(self.ended, self.beyond_end)
+        return Left(self.sessions, self.moved, self.ended, self.beyond_end)
 
 
 def record(
@@ -55,7 +63,7 @@ def record(
         "message_id": message_id,
         "outcome": "admitted",
     }
-    writing = _Writing(conn, followup.decided_at, shared, [])
+    writing = _Writing(conn, followup.decided_at, shared)
     for occurrence in followup.occurrences:
         new = _receive(writing, occurrence)
         if occurrence.by_hand:
@@ -78,8 +86,10 @@ def settle(
     """
     writing = _unsent(conn, now, outcome)
     for occurrence in occurrences:
-        if conn.execute(QUERIES["still_due"], _as_planned(occurrence.reminder)).fetchone() is None:
+        reminder = occurrence.reminder
+        if conn.execute(QUERIES["still_due"], _as_planned(reminder)).fetchone() is None:
             continue
+        writing.sessions[reminder.id] = reminder.session_id
         if outcome is not None:
             _receive(writing, occurrence)
         _advance(writing, occurrence)
@@ -97,9 +107,7 @@ def _unsent(conn: sqlite3.Connection, now: Instant, outcome: str | None) -> _Wri
     """Receipts of what went to nobody."""
     at = instant_text(now)
     nobody = {"followup_id": "", "host": None, "message_id": None}
-    return _Writing(
-        conn, now, nobody | {"decided_at": at, "admitted_at": at, "outcome": outcome}, []
-    )
+    return _Writing(conn, now, nobody | {"decided_at": at, "admitted_at": at, "outcome": outcome})
 
 
 def _receive(writing: _Writing, occurrence: Occurrence) -> bool:
@@ -125,7 +133,11 @@ def _note(writing: _Writing, occurrence: Occurrence, *, counts: bool) -> None:
         "more": counts,
     }
     row = writing.conn.execute(QUERIES["note_occurrence"], values).fetchone()
-    if row and row[0]:
+    if row is None:
+        return
+    last_one, session = row
+    writing.sessions[occurrence.reminder.id] = session
+    if last_one:
         _end(writing, occurrence.reminder, "end_by_count", {"number": occurrence.reminder.number})
 
 
@@ -169,7 +181,9 @@ def _move(
         "decided_at": writing.shared["decided_at"],
     }
     done = writing.conn.execute(QUERIES["advance_reminder"], values)
-    writing.beyond_end |= done.rowcount > 0 and is_beyond(reminder, next_at)
+    if done.rowcount:
+        writing.moved.add(reminder.id)
+        writing.beyond_end |= is_beyond(reminder, next_at)
     return done.rowcount > 0
 
 
@@ -177,7 +191,7 @@ def _end(writing: _Writing, reminder: Reminder, name: str, values: dict[str, Any
     at = {"ended_at": writing.shared["admitted_at"]}
     done = writing.conn.execute(QUERIES[name], values | at)
     if done.rowcount:
-        writing.ended.append(reminder.id)
+        writing.ended.add(reminder.id)
     return done.rowcount > 0
 
 
