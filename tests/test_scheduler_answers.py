@@ -416,7 +416,7 @@ async def test_an_answer_that_is_none_of_the_protocol_is_a_refusal(
 def failing_for(prompt: str, function: Any) -> Any:
     """`function`, but raising for what holds this prompt."""
 
-    def act(subject: Any, *rest: Any) -> Any:
+    def act(subject: Any, *rest: Any, **more: Any) -> Any:
         reminders = (
             [each.reminder for each in subject.occurrences]
             if isinstance(subject, FollowUp)
@@ -424,7 +424,7 @@ def failing_for(prompt: str, function: Any) -> Any:
         )
         if any(reminder.prompt == prompt for reminder in reminders):
             raise RuntimeError(prompt)
-        return function(subject, *rest)
+        return function(subject, *rest, **more)
 
     return act
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_daemon.service import Caller
+from scheduler_daemon.desk import Caller
 from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, BUSY, UID, Json, World, ids_of
 
@@ -30,7 +30,7 @@ class Planning:
         found = await self._read(*values)
         method, self._method = self._method, ""
         if method:
-            model: Any = {"delete": params.Delete, "update": params.Update}[method]
+            model: Any = {"delete": params.One, "update": params.Update}[method]
             await getattr(self._world.service, method)(ME, params.parse(model, self._asked))
         return found
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import (
     FrequencyTooHigh,
     IdempotencyConflict,
@@ -24,7 +25,6 @@ from scheduler_daemon.errors import (
     ReminderNotFound,
     TimeOutOfRange,
 )
-from scheduler_daemon.service import Caller
 from scheduler_daemon.store.store import Limits
 from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, UID, Json, World, running_world

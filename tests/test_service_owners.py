@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import InvalidRequest, PermissionDenied, ReminderNotFound
-from scheduler_daemon.service import Caller
 from scheduler_daemon.wire import params
 from tests.support.world import ADMIN, ADMIT, UID, World
 
@@ -20,7 +20,7 @@ METHODS: list[tuple[str, Any, dict[str, Any]]] = [
     ("get", params.Get, {"id": "r1"}),
     ("list_reminders", params.ListReminders, {}),
     ("update", params.Update, {"id": "r1", "revision": 1, "prompt": "q"}),
-    ("delete", params.Delete, {"id": "r1"}),
+    ("delete", params.One, {"id": "r1"}),
     ("history", params.History, {"id": "r1"}),
     ("history", params.History, {"session_id": "s"}),
 ]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from scheduler_daemon import __version__
+from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.rules import zone_data_version
-from scheduler_daemon.service import Caller
 from scheduler_daemon.status import SHOWN
 from scheduler_daemon.wire.shapes import Status
 from tests.support.clock import START

@@ -91,7 +91,9 @@ def occurrence(rule: Rule = BERLIN_DAILY, **changes: Any) -> Occurrence:
         if name in changes
     }
     reminder = dataclasses.replace(reminder, **words)
-    made = Occurrence(f"{reminder.id}@2026-03-09T13:00:00.000Z", reminder, NOW, None, None)
+    made = Occurrence(
+        f"{reminder.id}@2026-03-09T13:00:00.000Z", reminder, NOW, None, NOW, "delivered", None
+    )
     return dataclasses.replace(made, **changes)
 
 

@@ -87,31 +87,31 @@ def reminder(rule: Rule = EVERY, target: dt.datetime = NOW - MINUTE, **more: Any
 
 @pytest.mark.parametrize("rule", [After(1200), At(NOW - MINUTE)])
 def test_a_one_shot_occurs_at_its_target_and_ends(rule: Rule) -> None:
-    each = occurrence(reminder(rule, NOW - 90 * MINUTE), NOW)
+    each = occurrence(reminder(rule, NOW - 90 * MINUTE), NOW, trusted=True)
     assert each.occurrence_at == NOW - 90 * MINUTE
     assert (each.next_at, each.missed_from) == (None, None)
 
 
 def test_a_recurring_record_has_its_latest_occurrence_and_since_when_it_missed() -> None:
-    each = occurrence(reminder(target=NOW - 35 * MINUTE), NOW)
+    each = occurrence(reminder(target=NOW - 35 * MINUTE), NOW, trusted=True)
     assert each.occurrence_at == NOW - 5 * MINUTE
     assert each.next_at == NOW + 5 * MINUTE
     assert each.missed_from == NOW - 35 * MINUTE
 
 
 def test_nothing_was_missed_where_the_target_is_the_latest() -> None:
-    each = occurrence(reminder(target=NOW), NOW)
+    each = occurrence(reminder(target=NOW), NOW, trusted=True)
     assert (each.occurrence_at, each.missed_from) == (NOW, None)
 
 
 def test_an_occurrence_is_named_by_reminder_and_instant_and_never_by_the_decision() -> None:
     record = reminder(target=NOW)
-    ids = {occurrence(record, NOW + n * MINUTE).occurrence_id for n in range(10)}
+    ids = {occurrence(record, NOW + n * MINUTE, trusted=True).occurrence_id for n in range(10)}
     assert ids == {"r42@2026-03-09T13:00:00.000Z"}
 
 
 def test_a_generation_other_than_the_first_is_part_of_the_name() -> None:
-    each = occurrence(reminder(target=NOW, generation=3), NOW)
+    each = occurrence(reminder(target=NOW, generation=3), NOW, trusted=True)
     assert each.occurrence_id == "r42.3@2026-03-09T13:00:00.000Z"
 
 
@@ -121,7 +121,7 @@ words = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 hostile = st.text(st.sampled_from('\x01\x7f\u2028\ufeff\U000e0001\U0001f600"\\\nä一'), max_size=200)
 occurrences = st.builds(
     lambda rule, prompt, title, context, late: occurrence(
-        reminder(rule, NOW - late, prompt=prompt, title=title, context=context), NOW
+        reminder(rule, NOW - late, prompt=prompt, title=title, context=context), NOW, trusted=True
     ),
     st.sampled_from(RULES),
     words | hostile,
@@ -151,7 +151,7 @@ def test_the_exact_sizes_and_the_envelope_are_never_below_the_frame(taken: list[
 
 def test_the_longest_delay_there_can_be_still_fits_its_room() -> None:
     year_1 = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
-    each = occurrence(reminder(At(year_1), year_1), NOW)
+    each = occurrence(reminder(At(year_1), year_1), NOW, trusted=True)
     late = followup_params(FollowUp("", 0, "", True, year_1.replace(year=9999), (each,)), 1)
     on_time = followup_params(FollowUp("", 0, "", True, year_1, (each,)), 1)
     assert 'late by: "3651694 days"' in late["text"]
@@ -200,7 +200,7 @@ def test_short_records_share_a_frame_however_many(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("scheduler_daemon.delivery.plan.exact_bytes", measure)
     packer = Packer(MAX_FRAME_BYTES)
-    each = occurrence(reminder(), NOW)
+    each = occurrence(reminder(), NOW, trusted=True)
     assert all(packer.add(each) for _ in range(400))
     assert measured == []
     assert all(packer.add(each) for _ in range(400))
@@ -218,7 +218,7 @@ def test_the_longest_record_allowed_always_fits_a_frame(character: str) -> None:
         context={"key": character * room},
         session_id="\U0001f600" * 200,
     )
-    each = occurrence(longest, NOW)
+    each = occurrence(longest, NOW, trusted=True)
     packer = Packer(MAX_FRAME_BYTES)
     assert packer.add(each)
     assert frame_bytes([each]) <= MAX_FRAME_BYTES
