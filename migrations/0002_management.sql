@@ -52,6 +52,8 @@ CREATE TABLE runs (
 
 CREATE INDEX runs_of_session ON runs (owner_uid, session_id, due_at);
 CREATE INDEX runs_of_reminder ON runs (reminder_number);
+-- those that a clock that was set back has left ahead
+CREATE INDEX runs_by_due ON runs (due_at);
 
 -- the reminder that was snoozed or run, and the occurrence that running it made
 ALTER TABLE idempotency_keys ADD COLUMN asked_of INTEGER;

@@ -175,7 +175,7 @@ DELETE FROM past_words WHERE reminder_number IN (
 DELETE FROM dispatches WHERE owner_uid = :owner AND session_id = :session
 
 -- name: keys_gone
--- The reminders of a Session are about to go: their keys outlive them for a while.
+-- The reminders of a Session are about to go: their keys outlive them; grows with those.
 UPDATE idempotency_keys SET gone_at = :now WHERE reminder_number IN (
   SELECT number FROM reminders WHERE owner_uid = :owner AND session_id = :session)
 

@@ -101,8 +101,9 @@ def draft(
     key: str | None = None,
     request_hash: str = "hash",
     refusal: SchedulerError | None = None,
+    **more: Any,
 ) -> Draft:
-    """A creation at `now`; with a refusal, one whose time was refused."""
+    """A creation at `now`; with a refusal, one whose time was refused; `more` are its ends."""
     return Draft(
         owner_uid=owner,
         session_id=session,
@@ -114,6 +115,7 @@ def draft(
         context=context,
         key=key,
         request_hash=request_hash,
+        **more,
     )
 
 
@@ -135,16 +137,26 @@ def followup(
     reminders: Iterable[Reminder], now: Instant, followup_id: str = "f1", session: str = "s1"
 ) -> FollowUp:
     """A follow-up of due reminders, decided at `now`."""
-    occurrences = tuple(occurrence(reminder, now) for reminder in reminders)
+    occurrences = tuple(occurrence(reminder, now, trusted=True) for reminder in reminders)
     batch = not isinstance(occurrences[0].reminder.rule, After | At)
     owner = occurrences[0].reminder.owner_uid
     return FollowUp(followup_id, owner, session, batch, now, occurrences)
 
 
 _COUNTS = """
-SELECT owner_uid, {session} min(iif(status = 'active', scheduled_at, NULL)),
-       sum(status = 'active'), sum(status = 'ended'), sum(status = 'set_aside')
+SELECT owner_uid, {session}
+       sum(status = 'active'), sum(status = 'active' AND paused = 1), sum(status = 'ended'),
+       sum(status = 'set_aside')
 FROM reminders GROUP BY owner_uid {group} ORDER BY owner_uid {group}
+"""
+_TARGETS = """
+SELECT owner_uid, session_id, min(at) FROM (
+  SELECT owner_uid, session_id, scheduled_at AS at FROM reminders
+  WHERE status = 'active' AND paused = 0
+  UNION ALL
+  SELECT e.owner_uid, e.session_id, e.due_at FROM runs AS e, reminders AS r
+  WHERE r.number = e.reminder_number AND r.status <> 'set_aside')
+GROUP BY owner_uid, session_id ORDER BY owner_uid, session_id
 """
 
 
@@ -156,11 +168,18 @@ def assert_counts_are_right(path: Path) -> None:
 
 def assert_counted(conn: sqlite3.Connection) -> None:
     kept = conn.execute(
-        "SELECT owner_uid, session_id, next_target_at, active, ended, set_aside FROM sessions "
+        "SELECT owner_uid, session_id, active, paused, ended, set_aside FROM sessions "
         "ORDER BY owner_uid, session_id"
     ).fetchall()
     counted = conn.execute(_COUNTS.format(session="session_id,", group=", session_id"))
     assert kept == counted.fetchall()
-    owners = conn.execute("SELECT * FROM owners WHERE active + ended + set_aside > 0").fetchall()
-    counted = conn.execute(_COUNTS.format(session="", group=""))
-    assert owners == [(owner, *counts) for owner, _, *counts in counted]
+    targets = conn.execute(
+        "SELECT owner_uid, session_id, next_target_at FROM sessions "
+        "WHERE next_target_at IS NOT NULL ORDER BY owner_uid, session_id"
+    ).fetchall()
+    assert targets == conn.execute(_TARGETS).fetchall()
+    owners = conn.execute(
+        "SELECT owner_uid, active, paused, ended, set_aside FROM owners "
+        "WHERE active + ended + set_aside > 0"
+    ).fetchall()
+    assert owners == conn.execute(_COUNTS.format(session="", group="")).fetchall()

@@ -25,16 +25,27 @@ ROWS = int(os.environ.get("SCHEDULER_DAEMON_TEST_ROWS", "100000"))
 GROWS = {"overdue_of_owner", "overdue_of_session"}
 """What counts visits what it counts: the status page alone asks for it."""
 
+OF_A_SESSION = {
+    "forget_dispatches",
+    "forget_reminders",
+    "forget_words",
+    "keys_gone",
+    "runs_of_session",
+    "transfer",
+}
+"""What is about a whole Session grows with that one and not with the file."""
+
 LISTS_OWNERS = {"owners_active", "all_owners"}
 """Lists of owners, which read the table of owners: one row for each uid."""
 
 # A tenth of all reminders are in the Session "huge", the others in Sessions of a hundred. Targets
 # lie on 48 hours around T0, so that many are equal; of ten reminders eight are active, one has
-# ended and one is set aside. Reminder 1 has as many receipts as retention leaves.
+# ended and one is set aside. Reminder 1 has as many receipts as retention leaves. Of the recurring
+# ones every 50th was kept beyond its end; every tenth reminder was asked for by hand.
 _FILL = """
 INSERT INTO reminders (owner_uid, session_id, kind, delay_seconds, local_time, time_zone, prompt,
   scheduled_at, after_at, computed_at, created_at, status, ended_at, ended_reason, former_status,
-  set_aside_reason)
+  set_aside_reason, until_at)
 WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :rows),
   mixed AS (SELECT i, i * 2654435761 % 4294967296 AS h FROM n)
 SELECT :owner, iif(h / 8 % 10 = 0, 'huge', 's' || (i / 111)),
@@ -44,20 +55,33 @@ SELECT :owner, iif(h / 8 % 10 = 0, 'huge', 's' || (i / 111)),
   :now, :now, :now,
   CASE h / 64 % 10 WHEN 4 THEN 'ended' WHEN 9 THEN 'set_aside' ELSE 'active' END,
   iif(h / 64 % 10 = 4, :now, NULL), iif(h / 64 % 10 = 4, 'count', NULL),
-  iif(h / 64 % 10 = 9, 'active', NULL), iif(h / 64 % 10 = 9, 'rule: because', NULL)
+  iif(h / 64 % 10 = 9, 'active', NULL), iif(h / 64 % 10 = 9, 'rule: because', NULL),
+  iif(i % 100 = 2, '2026-01-01T00:00:00.000Z', NULL)
 FROM mixed
 """
 _FILL_RECEIPTS = """
 INSERT INTO dispatches (occurrence_id, followup_id, reminder_number, owner_uid, session_id,
   occurrence_at, decided_at, admitted_at, host, outcome, words_revision)
-SELECT 'o' || number, 'f', iif(number <= 200, 1, number), owner_uid, 'huge', :now, :now, :now, 'h',
+SELECT 'o' || number, 'f', iif(number <= 200, 1, number), owner_uid,
+  iif(number <= 200, 'huge', session_id), :now, :now, :now, 'h',
   'admitted', 1
 FROM reminders WHERE number <= 200 OR number % 5 = 0
 """
 _FILL_KEYS = """
-INSERT INTO idempotency_keys (owner_uid, session_id, key, request_hash, reminder_number, created_at)
-SELECT owner_uid, session_id, 'k' || number, 'h', number, :now
+INSERT INTO idempotency_keys (
+  owner_uid, session_id, key, request_hash, reminder_number, created_at, asked_of)
+SELECT owner_uid, session_id, 'k' || number, 'h', number, :now, number
 FROM reminders WHERE number = 1 OR number % 5 = 0
+"""
+_FILL_WORDS = """
+INSERT INTO past_words (reminder_number, words_revision, prompt)
+SELECT DISTINCT reminder_number, 2, 'y' FROM dispatches
+"""
+_FILL_RUNS = """
+INSERT INTO runs (occurrence_id, reminder_number, owner_uid, session_id, due_at)
+SELECT 'run' || number, number, owner_uid, session_id,
+  iif(number = 1, strftime('%Y-%m-%dT%H:%M:%S.000Z', :now, '1 hours'), :now)
+FROM reminders WHERE number % 10 = 1 AND status = 'active'
 """
 
 
@@ -70,7 +94,7 @@ def filled(folder: Path, rows: int) -> sqlite3.Connection:
         "start": instant_text(later(-24 * 3600))[:19],
     }
     conn.execute("BEGIN")
-    for statement in (_FILL, _FILL_RECEIPTS, _FILL_KEYS):
+    for statement in (_FILL, _FILL_RECEIPTS, _FILL_KEYS, _FILL_WORDS, _FILL_RUNS):
         conn.execute(statement, values)
     conn.execute("COMMIT")
     return conn
@@ -128,6 +152,11 @@ VALUES: dict[str, Any] = {
     "decided_at": NOW,
     "admitted_at": NOW,
     "limit_at": instant_text(later(-1)),
+    "asked_of": 1,
+    "paused": 0,
+    "recurring": 1,
+    "after_session": "s1",
+    "after_owner": 0,
     # what is written
     **dict.fromkeys(RULE_COLUMNS),
     "kind": "daily",
@@ -141,6 +170,7 @@ VALUES: dict[str, Any] = {
     "scheduled_at": NOW,
     "after_at": NOW,
     "computed_at": NOW,
+    "last_occurrence_at": NOW,
     "created_at": NOW,
     "generation": 1,
     "revision": 2,
@@ -151,8 +181,19 @@ VALUES: dict[str, Any] = {
     "host": "h",
     "message_id": None,
     "outcome": "admitted",
+    "snoozed_from": 1,
+    "until_at": None,
+    "max_occurrences": 7,
+    "expires_after_seconds": 60,
+    "skips_after_at": NOW,
+    "skips_to_at": instant_text(later(1)),
+    "due_at": instant_text(later(-1)),
+    "more": 1,
+    "to_session": "other",
     "next_at": instant_text(later(1)),
-    "ended_at": NOW,
+    "next_after": NOW,
+    "ended_at": None,
+    "ended_reason": None,
     "reason": "delivered",
     "name": "zone_data",
     "value": "2026a",
@@ -161,6 +202,13 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
     "insert_key": {"key": "new"},
     "sessions_due": {"after_target": "", "after_session": ""},
     "keep_sent_words": {"words_revision": 7},
+    "drop_run": {"occurrence_id": "run1"},
+    "run_id_taken": {"occurrence_id": "run1"},
+    "advance_reminder": {"skips_to_at": None},
+    "end_reminder": {"skips_to_at": None, "ended_at": NOW},
+    "end_by_count": {"ended_at": NOW},
+    "still_due": {"skips_to_at": None},
+    **{name: {"session": "s5"} for name in OF_A_SESSION},
 }
 
 
@@ -225,6 +273,15 @@ def test_what_counts_for_the_status_says_that_it_grows(
     assert steps(big, name, values_for(name, big)) > 2 * steps(small, name, values_for(name, small))
 
 
+@pytest.mark.parametrize("name", sorted(OF_A_SESSION))
+def test_what_is_about_a_whole_session_grows_with_it_and_says_so(
+    small: sqlite3.Connection, name: str
+) -> None:
+    values = values_for(name, small)
+    assert "grows with" in purpose(name)
+    assert steps(small, name, values | {"session": "huge"}) > 1.3 * steps(small, name, values)
+
+
 def purpose(name: str) -> str:
     return QUERIES[name].splitlines()[0]
 
@@ -241,6 +298,8 @@ def test_a_statement_has_a_purpose_and_uses_an_index(
     if name in LISTS_OWNERS:
         assert [line.split()[:2] for line in scans] == [["SCAN", "owners"]]
         assert "grows with the uids" in purpose(name)
+    elif name == "beyond_end":  # the index holds nothing but what is asked for
+        assert scans == ["SCAN reminders USING INDEX reminders_beyond_end"]
     else:
         assert scans == []
     # After ANALYZE the receipts of one reminder, which are few, may be sorted.
