@@ -75,7 +75,7 @@ class Run:
             await released.wait()
             return found
 
-        reader.due = read_and_wait  # type: ignore[method-assign]
+        reader.due = read_and_wait  # type: ignore[method-assign, assignment]
         self.agent.attach("s", "other")
         self.world.clock.advance(STEP)
         async with asyncio.timeout(30):
@@ -276,7 +276,8 @@ def check_record(run: Run, verb: Verb, *, recurs: bool, ended: bool = False) -> 
     if verb in (delete, forget):
         assert run.record == {}
         return
-    reason = {end_at_first: "until", end_after_one: "count"}.get(verb)
+    reasons: dict[Verb, str] = {end_at_first: "until", end_after_one: "count"}
+    reason = reasons.get(verb)
     if not recurs and ended and verb is not retime:
         reason = "delivered"
     assert run.record["ended_reason"] == reason

@@ -2,27 +2,29 @@
 
 At every push: nothing early, one message of a Session at a time, one-shots first and in order,
 everything overdue that recurs in one message, no target passed over, and nothing whose
-admission was read. After a healing phase: nothing is overdue, every admission that was read has
-its one receipt and nothing else has one, every target is the first of its rule, and nothing is
-remembered or waited for but the next target.
+admission was read; nothing that is paused. After a healing phase: nothing is overdue, every
+admission that was read has its one receipt unless the occurrence was skipped or missed before,
+every target is the first of its rule, and nothing is remembered or waited for but the next target.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler_daemon.errors import PersistenceFailed
+from scheduler_daemon.errors import InvalidRequest, PersistenceFailed, SchedulerError
 from scheduler_daemon.model import Reminder
 from scheduler_daemon.rules import first, instant_text
 from scheduler_daemon.sessions import message_of
 from scheduler_daemon.store.rows import REMINDER_COLUMNS, decode_reminder
 from scheduler_daemon.store.store import Left
+from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, BUSY, ERROR, GONE, UID, Agent, Json, World, open_world
 
 SESSIONS = ["a", "b", "c"]
@@ -36,6 +38,14 @@ SELECTORS: list[Json] = [
     {"daily": {"time": "12:07", "time_zone": "Europe/Berlin"}},
     {"cron": {"expression": "*/10 * * * *", "time_zone": "America/New_York"}},
 ]
+LIMITS: list[Json] = [
+    {"until": "2026-01-01T12:20:00Z"},
+    {"until": "2026-01-01T13:00:00Z"},
+    {"until": None},
+    {"max_occurrences": 1},
+    {"max_occurrences": 3},
+    {"expires_after_seconds": 20},
+]
 ANSWERS = [ADMIT, ADMIT, ADMIT, BUSY, {"status": "busy", "retry_after_seconds": 7}, GONE, ERROR]
 
 small = st.integers(0, 7)
@@ -44,6 +54,12 @@ steps = st.one_of(
     st.tuples(st.just("retime"), small, st.sampled_from(SELECTORS)),
     st.tuples(st.just("reword"), small),
     st.tuples(st.just("delete"), small),
+    st.tuples(st.just("act"), small, st.sampled_from(["pause", "resume", "skip", "run_now"])),
+    st.tuples(st.just("act"), small, st.sampled_from(["pause", "resume", "skip", "run_now"])),
+    st.tuples(st.just("snooze"), small, st.sampled_from([1, 400])),
+    st.tuples(st.just("limit"), small, st.sampled_from(LIMITS)),
+    st.tuples(st.just("transfer"), st.sampled_from(SESSIONS), st.sampled_from(SESSIONS)),
+    st.tuples(st.just("forget"), st.sampled_from(SESSIONS)),
     st.tuples(st.just("advance"), st.sampled_from([0.2, 1, 2, 5, 31, 300, 1000])),
     st.tuples(st.just("jump"), st.sampled_from([-1e8, -90_000, -500, -0.7, 0.7, 400, 1e5, 1e8])),
     st.tuples(st.just("attach"), small, st.sampled_from(ATTACHED)),
@@ -58,6 +74,9 @@ steps = st.one_of(
 runs = st.lists(st.tuples(st.booleans(), steps), max_size=40)
 
 
+CHANGES = ("create", "retime", "reword", "delete", "act", "snooze", "limit", "transfer", "forget")
+
+
 class Model:
     """Carries out steps, and looks at every push."""
 
@@ -66,6 +85,7 @@ class Model:
         self.agents: list[Agent] = []
         self.reminders: list[str] = []
         self.admitted: set[str] = set()
+        self.forgotten: set[str] = set()
         self.full = False
         self._record = world.store.record
         world.store.record = self._write  # type: ignore[method-assign, assignment]
@@ -80,7 +100,7 @@ class Model:
 
         Changes always wait: a push in the moment of a commit may know of it or not.
         """
-        if settle or kind in ("create", "retime", "reword", "delete"):
+        if settle or kind in CHANGES:
             await self.world.settled()
         await getattr(self, kind)(*values)
 
@@ -102,6 +122,33 @@ class Model:
     async def delete(self, which: int) -> None:
         if self.reminders:
             await self.world.delete(self.reminders.pop(which % len(self.reminders)))
+
+    async def act(self, which: int, verb: str) -> None:
+        if self.reminders:
+            with suppress(SchedulerError):
+                await self.world.act(verb, self.reminders[which % len(self.reminders)])
+
+    async def snooze(self, which: int, seconds: int) -> None:
+        if self.reminders:
+            reminder_id = self.reminders[which % len(self.reminders)]
+            made = await self.world.act("snooze", reminder_id, seconds=seconds)
+            self.reminders.append(made["reminder"]["id"])
+
+    async def limit(self, which: int, limits: Json) -> None:
+        with suppress(SchedulerError):
+            await self._update(which, **limits)
+
+    async def transfer(self, session: str, to: str) -> None:
+        with suppress(InvalidRequest):
+            asked = {"from": session, "to": to}
+            await self.world.call("sessions.transfer", params.Transfer, asked)
+
+    async def forget(self, session: str) -> None:
+        receipts = "SELECT occurrence_id FROM dispatches WHERE session_id = ?"
+        self.forgotten |= {each for (each,) in self.world.sql(receipts, session)}
+        gone = self.world.sql("SELECT id FROM reminders WHERE session_id = ?", session)
+        self.reminders = [each for each in self.reminders if (each,) not in gone]
+        await self.world.call("sessions.forget", params.Forget, {"session_id": session})
 
     async def advance(self, seconds: float) -> None:
         self.world.clock.advance(seconds)
@@ -166,15 +213,25 @@ class Model:
         state = self.world.state(session)
         assert state is not None
         aside = state.set_aside(self.world.clock.monotonic())
-        where = "status = 'active' AND session_id = ? AND scheduled_at <= ?"
+        where = "status = 'active' AND paused = 0 AND session_id = ? AND scheduled_at <= ?"
         due = self.rows(where, session, decided_at)
         ones = [each for each in due if message_of(each) not in (None, *aside)]
         often = [each for each in due if message_of(each) is None]
-        expected = ones[:1] or often
-        assert followup["batch"] == (not ones)
+        runs = self.world.sql(
+            "SELECT due_at, occurrence_id FROM runs WHERE session_id = ? ORDER BY due_at, number",
+            session,
+        )
+        runs = [each for each in runs if each[0] <= decided_at and each[1] not in aside]
         occurrences = followup["occurrences"]
+        assert followup["batch"] == (not ones and not runs)
+        if runs and (not ones or runs[0][0] < instant_text(ones[0].scheduled_at)):
+            assert [each["occurrence_id"] for each in occurrences] == [runs[0][1]]
+            assert runs[0][1] not in self.admitted
+            return
+        expected = ones[:1] or often
         assert [each["reminder_id"] for each in occurrences] == [each.id for each in expected]
         for reminder, each in zip(expected, occurrences, strict=True):
+            assert reminder.until is None or each["occurrence_at"] <= instant_text(reminder.until)
             target = each.get("missed_from", each["occurrence_at"])
             assert target == instant_text(reminder.scheduled_at)
             assert each["occurrence_at"] <= decided_at
@@ -201,16 +258,19 @@ class Model:
 
     def check(self) -> None:
         now = self.world.clock.now()
-        assert self.rows("status = 'active' AND scheduled_at <= ?", instant_text(now)) == []
-        receipts = self.world.receipts()
-        assert set(receipts) == self.admitted
-        assert len(receipts) == len(set(receipts))
+        due = "status = 'active' AND paused = 0 AND scheduled_at <= ?"
+        assert self.rows(due, instant_text(now)) == []
+        assert self.world.sql("SELECT * FROM runs") == []
+        receipts = self.world.sql("SELECT occurrence_id, outcome FROM dispatches")
+        assert len(receipts) == len(dict(receipts))
+        assert self.admitted - self.forgotten <= dict(receipts).keys()
+        assert {each for each, outcome in receipts if outcome == "admitted"} <= self.admitted
         active = self.rows("status = 'active'")
         for each in active:
             if message_of(each) is None:
                 assert each.scheduled_at == first(each.rule, each.after_at)
-        for each in self.rows("status = 'ended'"):
-            assert each.ended_reason == "delivered"
+                assert each.until is None or each.scheduled_at <= each.until
+                assert each.dispatch_count < (each.max_occurrences or 1e9)
         assert {each.id for each in [*active, *self.rows("status = 'ended'")]} == set(
             self.reminders
         )
@@ -218,7 +278,7 @@ class Model:
         assert self.world.clock.pending_calls == 0
         assert self.world.scheduler.failures == 0
         assert self.world.scheduler.next_wake_at == min(
-            (each.scheduled_at for each in active), default=None
+            (each.scheduled_at for each in active if not each.paused), default=None
         )
 
 
