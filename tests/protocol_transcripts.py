@@ -38,7 +38,7 @@ HOURS = 3600
 
 async def wire_errors(on: Stage) -> None:
     await on.peer.line('{"jsonrpc": "2.0", "id": 1, "method": "reminder.list"')
-    await on.peer.line('{"jsonrpc": "2.0", "id": 2, "method": "reminder.snooze"}')
+    await on.peer.line('{"jsonrpc": "2.0", "id": 2, "method": "reminder.postpone"}')
 
 
 async def hello(on: Stage) -> None:
@@ -82,19 +82,79 @@ async def delete(on: Stage) -> None:
     await on.peer.call("reminder.delete", {"id": "r1"})
 
 
+async def pause(on: Stage) -> None:
+    await on.aside.call("reminder.create", BUILD)
+    await on.peer.call("reminder.pause", {"id": "r1"})
+
+
+async def resume(on: Stage) -> None:
+    """A week and an hour later: what was missed does not come."""
+    await on.aside.call("reminder.create", STAND_UP)
+    await on.aside.call("reminder.pause", {"id": "r1"})
+    on.clock.advance(169 * HOURS)
+    await on.peer.call("reminder.resume", {"id": "r1"})
+
+
+async def snooze(on: Stage) -> None:
+    await on.aside.call("reminder.create", BUILD)
+    on.clock.advance(1260)
+    asked = {"id": "r1", "seconds": 600, "idempotency_key": "button-31"}
+    await on.peer.call("reminder.snooze", asked)
+
+
+async def skip(on: Stage) -> None:
+    await on.aside.call("reminder.create", STAND_UP)
+    await on.peer.call("reminder.skip", {"id": "r1"})
+    await on.peer.call("reminder.history", {"id": "r1"})
+
+
+async def run_now(on: Stage) -> None:
+    on.shorten_text()
+    await on.aside.call("reminder.create", STAND_UP)
+    await on.peer.call("reminder.run_now", {"id": "r1", "idempotency_key": "turn-120"})
+    with on.peer.unwritten():
+        await on.peer.call("host.attach", {"name": "my-host", "sessions": ["team"]})
+    request = await on.peer.receive()
+    await on.peer.answer(request, {"status": "admitted"})
+
+
 async def preview(on: Stage) -> None:
     rule = {"expression": "30 8 1 * *", "time_zone": "Europe/Berlin"}
     await on.peer.call("reminder.preview", {"cron": rule, "count": 3})
 
 
 async def history(on: Stage) -> None:
+    await build_delivered(on)
+    await on.peer.call("reminder.history", {"session_id": "build-7"})
+
+
+async def build_delivered(on: Stage) -> None:
+    """Aside, r1 of build-7 is made, comes and is admitted."""
     await on.aside.call("reminder.create", BUILD)
     await on.aside.call("host.attach", {"name": "my-host", "sessions": ["build-7"]})
     on.clock.advance(1200)
     request = await on.aside.receive()
     await on.aside.answer(request, {"status": "admitted", "message_id": "m-31"})
     await on.dispatched("r1")
-    await on.peer.call("reminder.history", {"session_id": "build-7"})
+
+
+async def list_sessions(on: Stage) -> None:
+    await on.aside.call("reminder.create", STAND_UP)
+    await on.aside.call("reminder.create", BUILD)
+    on.clock.advance(1500)
+    await on.aside.call("host.attach", {"name": "my-host", "sessions": ["team"]})
+    await on.peer.call("session.list")
+
+
+async def forget(on: Stage) -> None:
+    await build_delivered(on)
+    await on.peer.call("session.forget", {"session_id": "build-7"})
+
+
+async def transfer(on: Stage) -> None:
+    await on.aside.call("reminder.create", STAND_UP)
+    await on.aside.call("reminder.create", DISK)
+    await on.peer.call("session.transfer", {"from": "team", "to": "team-resumed"})
 
 
 async def status(on: Stage) -> None:
@@ -195,8 +255,16 @@ SCENES: dict[str, Callable[[Stage], Awaitable[None]]] = {
     "reminder.list": list_reminders,
     "reminder.update": update,
     "reminder.delete": delete,
+    "reminder.pause": pause,
+    "reminder.resume": resume,
+    "reminder.snooze": snooze,
+    "reminder.skip": skip,
+    "reminder.run_now": run_now,
     "reminder.preview": preview,
     "reminder.history": history,
+    "session.list": list_sessions,
+    "session.forget": forget,
+    "session.transfer": transfer,
     "daemon.status": status,
     "daemon.watch": watch,
     "host.attach": attach,

@@ -28,6 +28,8 @@ MODELS = {name: method.params for name, method in METHODS.items()} | {
 }
 FROM_THE_DAEMON = ("session.followup", "reminder.changed", "watch.lagged")
 SELECTOR_ROW = "a [selector](#selector)"
+WITHOUT_DEFAULT = {"state", "kind", "max_occurrences", "expires_after_seconds"}
+"""Left out they ask for nothing: what stands for them in the code is no default of the wire."""
 IN_WORDS = {
     "DispatchSummary",  # "dispatch without title and prompt"
     *("Watching", "Lagged"),  # `{}`
@@ -92,6 +94,12 @@ def test_every_reason_to_wait_is_explained_and_no_other() -> None:
     assert words == list(get_args(shapes.Why))
 
 
+def test_every_reason_to_end_is_explained_and_no_other() -> None:
+    table = page.section(TEXT, "### reminder").split("| `ended_reason` | what it means |")[1]
+    words = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert words == list(get_args(shapes.EndedReason))
+
+
 def test_the_table_of_codes_is_the_closed_set_in_its_order() -> None:
     table = page.first_table(page.section(TEXT, "## Errors"))
     assert [first.strip("`") for first, *_ in table] == list(ERRORS)
@@ -143,7 +151,7 @@ def test_every_method_has_a_transcript_of_itself(method: str) -> None:
 @pytest.mark.parametrize("method", MODELS)
 def test_a_method_takes_exactly_the_params_of_its_table(method: str) -> None:
     shown = shown_members(params_table(method))
-    fields = MODELS[method].model_fields
+    fields = {each.alias or name: each for name, each in MODELS[method].model_fields.items()}
     assert shown.keys() == fields.keys()
     needed = {name for name, field in fields.items() if field.is_required()}
     # A missing prompt has a code of its own, so the model lets it pass.
@@ -154,7 +162,8 @@ def test_a_method_takes_exactly_the_params_of_its_table(method: str) -> None:
 def test_ranges_and_defaults_of_params_are_those_of_the_code(method: str) -> None:
     schema = MODELS[method].model_json_schema().get("properties", {})
     for first, *cells in params_table(method):
-        field, text = schema.get(first.strip("`?"), {}), " ".join(cells)
+        name, text = first.strip("`?"), " ".join(cells)
+        field = schema.get(name, {})
         if cells[0].startswith("uid"):
             continue
         low, high, default = (field.get(key) for key in ("minimum", "maximum", "default"))
@@ -162,7 +171,9 @@ def test_ranges_and_defaults_of_params_are_those_of_the_code(method: str) -> Non
             assert f"{low} to {high}" in cells[0]
         elif low is not None:
             assert f"at least {low}" in cells[0]
-        if default:
+        if name in WITHOUT_DEFAULT:
+            assert "default" not in text
+        elif default:
             assert f"{default} by default" in text or f"`{default}` (the default" in text
 
 

@@ -27,6 +27,7 @@ EXAMPLES: Json = {
     "zone_data": "2025b",
     "clock": "timerfd",
     "database": "/home/ada/.local/state/scheduler-daemon/scheduler.db",
+    "free_disk_bytes": 48318382080,
     "cursor": "WyI3YjFhOWY0YzJlNjAiLCIiLDFd",
     "next_cursor": "WyI3YjFhOWY0YzJlNjAiLCIiLDFd",
 }
