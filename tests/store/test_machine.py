@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,7 +20,7 @@ from scheduler_daemon.rules import first
 from scheduler_daemon.store.database import connect
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import BadRow, decode_reminder
-from scheduler_daemon.store.store import Created, Limits, Store
+from scheduler_daemon.store.store import Created, Limits, Store, Which
 from tests.store.support import (
     CRON,
     DAILY,
@@ -77,11 +77,17 @@ class Model:
         ):
             return
         if each.next_at is None:
-            reason = "delivered" if isinstance(planned.rule, After | At) else "range"
+            one_shot = isinstance(planned.rule, After | At)
+            reason: Literal["delivered", "range"] = "delivered" if one_shot else "range"
             now = replace(now, status="ended", ended_at=ended, ended_reason=reason)
         else:
-            now = _moved(now, each.next_at, decided, decided)
+            now = _moved(now, each.next_at, each.next_after, decided)
         self.reminders[now.number] = now
+
+    def count(self, number: int) -> None:
+        now = self.reminders.get(number)
+        if now is not None:
+            self.reminders[number] = replace(now, dispatch_count=now.dispatch_count + 1)
 
     def note(self, number: int, occurrence_at: Instant) -> None:
         now = self.reminders.get(number)
@@ -195,7 +201,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def expect_change(self, number: int, changed: Callable[[Reminder], Reminder]) -> None:
         old = self.model.reminders.get(number)
-        act = self.store.change(number, None, None, changed)
+        act = self.store.change(Which(number, None, None), changed)
         if old is None or number in self.model.aside:
             with pytest.raises(ReminderNotFound if old is None else BadRow):
                 self.run(act)
@@ -230,7 +236,7 @@ class StoreMachine(RuleBasedStateMachine):
     def delete(self, pick: int, key: tuple[int, str]) -> None:
         number = self.pick(pick)
         old = self.model.reminders.get(number)
-        gone = self.run(self.store.delete(number, *key, self.now))
+        gone = self.run(self.store.delete(Which(number, *key), self.now))
         if old is not None and (old.owner_uid, old.session_id) == key:
             assert gone == key
             del self.model.reminders[number]
@@ -253,7 +259,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(key=sessions, recurring=st.booleans(), many=st.booleans())
     def plan(self, key: tuple[int, str], recurring: bool, many: bool) -> None:
-        one_shots, often = self.run(self.store.reader.due(key, self.now, 10, 10))
+        found = self.run(self.store.reader.due(key, self.now, 10, 10))
+        one_shots, often = found.one_shots, found.recurring
         due = sorted(self.model.active(*key), key=lambda r: (r.scheduled_at, r.number))
         due = [each for each in due if each.scheduled_at <= self.now]
         ones = [each for each in due if isinstance(each.rule, After | At)]
@@ -273,6 +280,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.run(self.store.record(sent, self.now, "host", None))
         for each in sent.occurrences:
             planned = each.reminder
+            if each.occurrence_id not in self.model.receipts:
+                self.model.count(planned.number)
             self.model.receipts.setdefault(
                 each.occurrence_id,
                 (planned.id, sent.owner_uid, sent.followup_id, planned.title, planned.prompt),
@@ -284,7 +293,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(pick=picks)
     def advance(self, pick: int) -> None:
         passed = self.followups[pick % len(self.followups)].occurrences
-        self.run(self.store.advance(passed, self.now))
+        self.run(self.store.settle(passed, self.now, None))
         for each in passed:
             self.model.advance(each, self.now, self.now)
 

@@ -10,9 +10,11 @@ import pytest
 
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import After, Reminder, Rule
-from scheduler_daemon.store.reader import PAGE_CHARS, START, UNREAD, Page, Place, place
+from scheduler_daemon.store.lookups import START, Place, place
+from scheduler_daemon.store.pages import PAGE_CHARS, Page
+from scheduler_daemon.store.reader import UNREAD
 from scheduler_daemon.store.rows import BadRow
-from scheduler_daemon.store.store import Store
+from scheduler_daemon.store.store import Store, Which
 from tests.store.support import (
     DAILY,
     HOURLY,
@@ -125,7 +127,7 @@ async def test_history_goes_newest_first_page_by_page(store: Store) -> None:
         now = later(3600 * hour)
         reminders = [await found(store, each.number) for each in reminders]
         await store.record(followup(reminders, now, f"f{hour}"), now, "host", None)
-    await store.delete(2, OWNER, None, T0)
+    await store.delete(Which(2, OWNER, None), T0)
     seen = []
     before, more = 2**62, True
     while more:
@@ -144,7 +146,7 @@ async def test_the_receipts_of_a_session_name_are_merged_for_an_admin(store: Sto
     for owner in (OWNER, OWNER + 1, OWNER, OWNER + 2):
         reminder = await made(store, at(1), owner=owner)
         await store.record(followup([reminder], later(2)), later(2), "host", None)
-        await store.delete(reminder.number, None, None, T0)
+        await store.delete(Which(reminder.number, None, None), T0)
     await made(store, at(1), session="s2")
     page, more = await store.reader.history(None, None, "s1", 2**62, 3)
     assert ([each.reminder_id for each in page], more) == (["r4", "r3", "r2"], True)
@@ -168,13 +170,16 @@ async def test_a_page_of_history_ends_before_its_words_grow_too_many(store: Stor
 
 async def test_due_are_the_first_one_shots_and_the_overdue_recurring(store: Store) -> None:
     everything = await several(store)
-    one_shots, recurring = await store.reader.due(KEY, later(7200), 9, 9)
+    due = await store.reader.due(KEY, later(7200), 9, 9)
+    one_shots, recurring = due.one_shots, due.recurring
     assert [each.number for each in one_shots.reminders] == [4, 1]
     assert recurring.reminders == [everything[1]]
-    one_shots, recurring = await store.reader.due(KEY, later(7200), 1, 0)
+    due = await store.reader.due(KEY, later(7200), 1, 0)
+    one_shots, recurring = due.one_shots, due.recurring
     assert [each.number for each in one_shots.reminders] == [4]
     assert recurring.reminders == []
-    one_shots, recurring = await store.reader.due(KEY, later(3599), 9, 9)
+    due = await store.reader.due(KEY, later(3599), 9, 9)
+    one_shots, recurring = due.one_shots, due.recurring
     assert one_shots.reminders == recurring.reminders == []
 
 
@@ -225,7 +230,7 @@ async def test_owners_with_nothing_active_are_left_out(store: Store) -> None:
     await several(store)
     assert await store.reader.owners() == [OWNER, OWNER + 1]
     for number in range(6, 9):
-        await store.delete(number, None, None, T0)
+        await store.delete(Which(number, None, None), T0)
     assert await store.reader.owners() == [OWNER]
 
 
@@ -233,8 +238,14 @@ async def test_counts_are_an_owners_own(store: Store) -> None:
     await several(store)
     await store.set_aside([BadRow(1, "rule: because")])
     counts = await store.reader.counts(OWNER, later(3600))
-    assert dataclasses.astuple(counts) == (4, 1, 1, 3)  # active, ended, set aside, overdue
-    assert dataclasses.astuple(await store.reader.counts(77, later(3600))) == (0, 0, 0, 0)
+    assert dataclasses.astuple(counts) == (
+        4,
+        0,
+        1,
+        1,
+        3,
+    )  # active, paused, ended, set aside, overdue
+    assert dataclasses.astuple(await store.reader.counts(77, later(3600))) == (0, 0, 0, 0, 0)
     keys = [KEY, (OWNER, "s2"), (OWNER, "none")]
     overdue = await store.reader.overdue_in(keys, later(3600))
     assert list(overdue.values()) == [2, 1, 0]

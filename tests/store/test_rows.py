@@ -7,6 +7,8 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler_daemon.model import After, At, Cron, Daily, Every, Instant, Rule, Weekly
+from scheduler_daemon.model import (
+    After,
+    At,
+    Cron,
+    Daily,
+    Every,
+    Instant,
+    OneShot,
+    Reminder,
+    Rule,
+    Weekly,
+)
 from scheduler_daemon.rules import canonical_cron, instant_text
 from scheduler_daemon.store.database import connect
 from scheduler_daemon.store.queries import QUERIES
@@ -23,6 +36,7 @@ from scheduler_daemon.store.rows import (
     BadRow,
     context_text,
     decode_reminder,
+    kept_columns,
     rule_columns,
 )
 from scheduler_daemon.store.store import Store
@@ -87,6 +101,12 @@ def values_of(rule: Rule, target: Instant, **more: Any) -> dict[str, Any]:
         "after_at": at,
         "computed_at": at,
         "created_at": at,
+        "title": None,
+        "context": None,
+        "snoozed_from": None,
+        "until_at": None,
+        "max_occurrences": None,
+        "expires_after_seconds": None,
         **more,
     }
 
@@ -115,6 +135,65 @@ def test_every_reminder_comes_back_as_it_was(
     assert (back.title, back.prompt, back.context) == (title or None, f"{prompt}.", context or None)
     assert (back.status, back.generation, back.revision) == ("active", 0, 1)
     assert (back.last_occurrence_at, back.ended_at, back.ended_reason) == (None, None, None)
+    assert (back.paused, back.dispatch_count, back.skips) == (False, 0, None)
+
+
+maybe = partial(st.one_of, st.none())
+counts = st.integers(1, 2**53 - 1)
+pairs = st.lists(instants, min_size=2, max_size=2, unique=True).map(sorted)
+
+
+@given(
+    recurring=rules.filter(lambda rule: not isinstance(rule, OneShot)),
+    one_shot=rules.filter(lambda rule: isinstance(rule, OneShot)),
+    ends=st.tuples(maybe(instants), maybe(counts), maybe(counts), maybe(counts)),
+    kept=st.tuples(st.booleans(), maybe(pairs.map(tuple)), maybe(instants)),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_limits_a_reminder_comes_back_as_it_was(
+    conn: sqlite3.Connection,
+    recurring: Rule,
+    one_shot: Rule,
+    ends: tuple[Instant | None, int | None, int | None, int | None],
+    kept: tuple[bool, Any, Instant | None],
+) -> None:
+    """As it was made, and as a caller's change left it."""
+    names = ("until_at", "max_occurrences", "expires_after_seconds", "snoozed_from")
+    until, *rest = ends
+    given = dict(zip(names, [until and instant_text(until), *rest], strict=True))
+    made = decode_reminder(stored(conn, values_of(recurring, T0, prompt="x", **given)))
+    assert (made.until, *rest) == (
+        until,
+        made.max_occurrences,
+        made.expires_after_seconds,
+        made.snoozed_from,
+    )
+    paused, skips, last = kept
+    changed = replace(made, paused=paused, skips=skips, last_occurrence_at=last, generation=3)
+    assert decode_reminder(rewritten(conn, made, changed)) == changed
+    ended = replace(
+        changed, status="ended", ended_at=T0, ended_reason="until", paused=False, skips=None
+    )
+    assert decode_reminder(rewritten(conn, made, ended)) == ended
+    target = one_shot.instant if isinstance(one_shot, At) else T0
+    once = replace(made, rule=one_shot, scheduled_at=target, until=None, max_occurrences=None)
+    assert decode_reminder(rewritten(conn, made, once)) == once
+
+
+def rewritten(conn: sqlite3.Connection, old: Reminder, new: Reminder) -> tuple[Any, ...]:
+    """The row of a reminder that was made as `old` and then changed to `new`."""
+    more = {"snoozed_from": old.snoozed_from, "prompt": old.prompt}
+    more["expires_after_seconds"] = old.expires_after_seconds
+    conn.execute("BEGIN")
+    try:
+        conn.execute(QUERIES["insert_reminder"], values_of(old.rule, T0, **more))
+        (number,) = conn.execute("SELECT max(number) FROM reminders").fetchone()
+        conn.execute(QUERIES["update_reminder"], kept_columns(replace(new, number=number)))
+        asked = {"number": number, "owner": None, "session": None}
+        row: tuple[Any, ...] = conn.execute(QUERIES["reminder_by_number"], asked).fetchone()
+        return (old.number, *row[1:])
+    finally:
+        conn.rollback()
 
 
 @pytest.mark.parametrize(
@@ -165,6 +244,8 @@ BASE: dict[str, Any] = {
     "timing_revision": 1,
     "words_revision": 1,
     "created_at": "2026-03-01T08:00:00.000Z",
+    "paused": 0,
+    "dispatch_count": 0,
 }
 CRON_ROW = {"kind": "cron", "local_time": None, "cron_expression": "0 9 * * *"}
 WEEKLY_ROW = {"kind": "weekly", "weekdays": "1,2"}
@@ -209,6 +290,14 @@ def test_the_rows_that_the_next_test_breaks_are_good() -> None:
         ({"status": "set_aside"}, "status: 'set_aside' is not a status"),
         ({"status": None}, "status: None is not a status"),
         ({"generation": None}, "generation: a whole number is missing"),
+        ({"paused": None}, "paused: a whole number is missing"),
+        ({"dispatch_count": -1}, "dispatch_count: -1 is less than 0"),
+        ({"snoozed_from": "r7"}, "snoozed_from: a whole number is missing"),
+        ({"max_occurrences": 0}, "max_occurrences: 0 is less than 1"),
+        ({"expires_after_seconds": 60.5}, "expires_after_seconds: a whole number is missing"),
+        ({"until_at": "2026-03-02"}, "until_at: "),
+        ({"skips_after_at": "soon"}, "skips_after_at: "),
+        ({"skips_to_at": "2026-03-02T08:00:00Z"}, "skips_to_at: "),
         ({"kind": "yearly"}, "rule: kind 'yearly' is unknown"),
         ({"kind": "after"}, "rule: a whole number is missing"),
         (EVERY_ROW | {"anchor_at": None}, "rule: "),
@@ -269,7 +358,7 @@ async def test_an_edit_that_only_reading_can_refuse_harms_nobody_else(
     assert isinstance(await store.reader.get(bad.number, None, None), BadRow)
     page = await store.reader.page(OWNER, None, "active", by_target=True, after=("", 0), limit=9)
     assert [reminder for reminder, _ in page.items] == [good]
-    _, recurring = await store.reader.due((OWNER, "s1"), late, 9, 9)
+    recurring = (await store.reader.due((OWNER, "s1"), late, 9, 9)).recurring
     assert recurring.reminders == [good]
     assert [each.number for each in recurring.bad] == [bad.number]
     assert await store.set_aside(recurring.bad) == [(OWNER, "s1")]

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scheduler_daemon.acts import paused
 from scheduler_daemon.model import After, Reminder
 from scheduler_daemon.rules import decide, instant_text, parse_instant_text
-from scheduler_daemon.store.store import Store
+from scheduler_daemon.store.store import Store, Which
 from tests.store.support import (
     CRON,
     DAILY,
@@ -32,6 +33,8 @@ from tests.store.support import (
     later,
     made,
 )
+
+NOW = instant_text(T0)
 
 
 @pytest.fixture
@@ -142,8 +145,18 @@ def test_the_file_takes_exactly_the_instants_that_can_be_read_again(
         "anchor_at = '2026-03-02T12:00:00.000'",
         "owner_uid = owner_uid + 1",
         "owner_uid = -1",
-        "session_id = 's2'",
+        "session_id = '*'",
+        "session_id = ''",
         "number = 99",
+        "paused = 2",
+        "paused = NULL",
+        "snoozed_from = 0",
+        "until_at = '2027-01-01T00:00:00.000Z'",
+        "max_occurrences = 1",
+        "dispatch_count = -1",
+        "expires_after_seconds = 0",
+        "skips_after_at = '2026-03-02T12:00:00.000Z'",
+        "skips_to_at = '2026-03-02T12:00:00.000Z'",
         "kind = 'every'",
         "kind = 'yearly'",
         "delay_seconds = 0",
@@ -193,6 +206,13 @@ async def test_a_hand_made_update_that_breaks_a_rule_fails(
     [
         ("r3", "interval_seconds = 299"),
         ("r3", "anchor_at = NULL"),
+        ("r3", "until_at = 'tomorrow'"),
+        ("r3", "until_at = '2026-02-30T12:00:00.000Z'"),
+        ("r3", "max_occurrences = 0"),
+        ("r3", "until_at = '2027-01-01T00:00:00.000Z', kind = 'at'"),
+        ("r3", f"skips_after_at = '{NOW}', skips_to_at = '{NOW}'"),
+        ("r3", f"skips_after_at = '{NOW}', skips_to_at = 'tomorrow'"),
+        ("r3", f"skips_after_at = '2026-03-02', skips_to_at = '{NOW}'"),
         ("r3", "anchor_at = '2026-02-30T12:00:00.000Z'"),
         ("r4", "local_time = '9:00'"),
         ("r4", "local_time = '24:00:00.000'"),
@@ -305,7 +325,10 @@ async def test_the_views_work_for_anyone_while_the_store_is_open(store: Store, p
     late = await made(store, After(60), now=later(-7200, now))
     sent = await made(store, After(60), now=later(-3600, now), prompt="As sent")
     await store.record(followup([sent], now), now, "host", "m1")
-    await store.delete(sent.number, OWNER, None, now)
+    await store.delete(Which(sent.number, OWNER, None), now)
+    for rule in (After(60), After(10**6)):
+        resting = await made(store, rule, now=later(-3600, now))
+        await store.change(Which(resting.number, OWNER, None), paused)
     code = (
         "import sqlite3, sys, json; conn = sqlite3.connect(sys.argv[1])\n"
         "print(json.dumps([conn.execute(f'SELECT * FROM {view}').fetchall()"

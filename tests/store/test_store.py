@@ -23,7 +23,7 @@ from scheduler_daemon.store import database
 from scheduler_daemon.store import store as module
 from scheduler_daemon.store.database import Database, DatabaseRefused
 from scheduler_daemon.store.rows import BadRow
-from scheduler_daemon.store.store import Limits, Store
+from scheduler_daemon.store.store import Limits, Store, Which
 from tests.store.support import (
     DAILY,
     HOURLY,
@@ -54,7 +54,7 @@ async def test_what_was_created_is_what_is_stored(store: Store) -> None:
 
 async def test_a_repeated_key_finds_what_it_made_as_it_is_now(store: Store) -> None:
     one = await store.create(draft(HOURLY, key="k1"), T0, LIMITS)
-    await store.change(1, OWNER, None, lambda old: dataclasses.replace(old, prompt="New"))
+    await store.change(Which(1, OWNER, None), lambda old: dataclasses.replace(old, prompt="New"))
     assert one.reminder is not None
     await store.record(followup([one.reminder], later(3600)), later(3600), "host", None)
     again = await store.create(draft(HOURLY, key="k1"), later(7000), LIMITS)
@@ -95,7 +95,7 @@ async def test_a_key_with_another_body_is_a_conflict_and_of_another_session_is_a
 
 async def test_a_key_outlives_its_reminder(store: Store, path: Path) -> None:
     await store.create(draft(HOURLY, key="k1"), T0, LIMITS)
-    await store.delete(1, OWNER, None, later(5))
+    await store.delete(Which(1, OWNER, None), later(5))
     again = await store.create(draft(HOURLY, key="k1"), T0, LIMITS)
     assert (again.number, again.reminder, again.created) == (1, None, False)
     with by_hand(path) as conn:
@@ -121,7 +121,7 @@ async def test_limits_count_what_is_active_and_nothing_else(store: Store) -> Non
     with pytest.raises(LimitReached, match="this user has 3 active reminders"):
         await store.create(draft(HOURLY, session="s2"), T0, limits)
     await store.create(draft(HOURLY, owner=OWNER + 1), T0, limits)
-    await store.delete(1, OWNER, None, T0)
+    await store.delete(Which(1, OWNER, None), T0)
     assert (await store.create(draft(HOURLY), T0, limits)).number == 5
 
 
@@ -129,7 +129,7 @@ async def test_a_number_is_never_given_twice(path: Path) -> None:
     """Not after the newest was deleted, and not after a restart."""
     async with opened(path) as store:
         assert (await made(store, HOURLY)).number == 1
-        await store.delete(1, OWNER, None, T0)
+        await store.delete(Which(1, OWNER, None), T0)
     async with opened(path) as store:
         assert (await made(store, HOURLY)).number == 2
 
@@ -144,7 +144,7 @@ async def test_a_change_gives_both_and_the_newest_dispatch(store: Store) -> None
     target = first(After(60), later(4000))
     assert target is not None
     new = dataclasses.replace(old, rule=After(60), scheduled_at=target, context={"a": "b"})
-    before, after, newest = await store.change(1, OWNER, "s1", lambda _: new)
+    before, after, newest = await store.change(Which(1, OWNER, "s1"), lambda _: new)
     assert (before, after) == (old, new)
     assert newest is not None
     assert newest.occurrence_id == f"r1@{'2026-03-02T13:00:00.000Z'}"
@@ -159,8 +159,8 @@ async def test_a_change_that_raises_or_changes_nothing_writes_nothing(
 
     reminder = await made(store, HOURLY)
     with pytest.raises(LimitReached):
-        await store.change(1, OWNER, None, refuse)
-    before, after, newest = await store.change(1, OWNER, None, lambda old: old)
+        await store.change(Which(1, OWNER, None), refuse)
+    before, after, newest = await store.change(Which(1, OWNER, None), lambda old: old)
     assert before is after
     assert newest is None
     assert await found(store, 1) == reminder
@@ -173,17 +173,19 @@ async def test_one_of_another_owner_or_session_looks_like_none(
     await made(store, HOURLY)
     assert await store.reader.get(1, owner, session) is None
     with pytest.raises(ReminderNotFound):
-        await store.change(1, owner, session, lambda old: old)
-    assert await store.delete(1, owner, session, T0) is None
+        await store.change(Which(1, owner, session), lambda old: old)
+    assert await store.delete(Which(1, owner, session), T0) is None
     assert (await found(store, 1)).number == 1
 
 
 async def test_any_owner_s_is_found_by_an_admin(store: Store) -> None:
     await made(store, HOURLY)
-    await store.change(1, None, None, lambda old: dataclasses.replace(old, title="By an admin"))
+    await store.change(
+        Which(1, None, None), lambda old: dataclasses.replace(old, title="By an admin")
+    )
     assert (await found(store, 1)).title == "By an admin"
-    assert await store.delete(1, None, None, T0) == (OWNER, "s1")
-    assert await store.delete(1, None, None, T0) is None
+    assert await store.delete(Which(1, None, None), T0) == (OWNER, "s1")
+    assert await store.delete(Which(1, None, None), T0) is None
 
 
 # --- the receipt
@@ -224,9 +226,7 @@ async def test_words_changed_in_flight_are_not_those_that_were_sent(store: Store
     sent = await made(store, HOURLY, title="Old", prompt="old")
     for words in ("newer", "newest"):
         await store.change(
-            1,
-            OWNER,
-            None,
+            Which(1, OWNER, None),
             lambda old, words=words: dataclasses.replace(  # type: ignore[misc]
                 old, title=None, prompt=words, words_revision=old.words_revision + 1
             ),
@@ -239,7 +239,7 @@ async def test_words_changed_in_flight_are_not_those_that_were_sent(store: Store
 
 async def test_a_record_deleted_in_flight_stays_deleted_and_has_its_receipt(store: Store) -> None:
     sent = await made(store, HOURLY)
-    await store.delete(1, OWNER, None, T0)
+    await store.delete(Which(1, OWNER, None), T0)
     await store.record(followup([sent], later(3600)), later(3600), "host", None)
     assert await store.reader.get(1, None, None) is None
     (receipt,), _ = await store.reader.history(OWNER, None, "s1", 2**62, 10)
@@ -253,9 +253,7 @@ async def test_a_change_of_timing_in_flight_keeps_the_target_even_if_it_is_the_s
     """It is not enough to compare targets: what the caller asked for since has not been sent."""
     sent = await made(store, rule)
     await store.change(
-        1,
-        OWNER,
-        None,
+        Which(1, OWNER, None),
         lambda old: dataclasses.replace(old, timing_revision=old.timing_revision + 1),
     )
     await store.record(followup([sent], later(3600)), later(3600), "host", None)
@@ -291,7 +289,7 @@ async def test_a_receipt_waits_for_a_foreign_lock_without_end(path: Path) -> Non
             )
             await ticks.next_read()
             ticks.now = 1e6
-            deletion = asyncio.create_task(store.delete(1, OWNER, None, T0))
+            deletion = asyncio.create_task(store.delete(Which(1, OWNER, None), T0))
             await ticks.next_read()
             ticks.now = 2e6
             with pytest.raises(PersistenceFailed):
@@ -316,7 +314,7 @@ async def test_occurrences_that_were_dispatched_before_are_passed(store: Store) 
     """No receipt is written, the records go on."""
     reminders = [await made(store, HOURLY), await made(store, DAILY)]
     now = later(86400)
-    await store.advance(followup(reminders, now).occurrences, now)
+    await store.settle(followup(reminders, now).occurrences, now, None)
     for reminder in reminders:
         stored = await found(store, reminder.number)
         assert stored.scheduled_at == first(reminder.rule, now)

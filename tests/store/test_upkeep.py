@@ -175,7 +175,7 @@ async def test_what_moves_to_before_now_is_due_at_once(store: Store, path: Path)
     now = NINE + dt.timedelta(minutes=30)
     await zones(store, now)
     assert await store.reader.targets([(OWNER, "s1")]) == {(OWNER, "s1"): NINE}
-    _, recurring = await store.reader.due((OWNER, "s1"), now, 1, 1)
+    recurring = (await store.reader.due((OWNER, "s1"), now, 1, 1)).recurring
     assert recurring.reminders == [reminder]
 
 
