@@ -149,7 +149,10 @@ def test_an_ended_reminder_cannot_be_changed() -> None:
 
 
 def test_an_update_says_what_to_change() -> None:
-    with pytest.raises(InvalidRequest, match="prompt, title, context or one of after_seconds, at"):
+    accepted = (
+        "prompt, title, context, until, max_occurrences, expires_after_seconds or one of after"
+    )
+    with pytest.raises(InvalidRequest, match=accepted):
         update(OLD, session_id="s", owner_uid=7)
 
 

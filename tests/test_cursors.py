@@ -23,8 +23,22 @@ def made_of(*values: Any, digest: Any = None) -> str:
     return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
 
-@pytest.mark.parametrize("place", [PLACE, ("", 0), ("", 2**62), (PLACE[0], 10**18)])
+@pytest.mark.parametrize(
+    "place",
+    [
+        PLACE,
+        ("", 0),
+        ("", 2**62),
+        ("", -1),
+        (PLACE[0], 10**18),
+        ("my chat", 1000),
+        ("\N{SNOWFLAKE}'\"\\/\u2028", 0),
+        ("\N{GRINNING FACE}" * 200, 2**32 - 2),
+        ('"\\' * 100, 2**32 - 2),
+    ],
+)
 def test_a_cursor_is_read_back_as_it_was(place: tuple[str, int]) -> None:
+    """Also where it is the longest name of a Session."""
     text = Cursor(place).text(FILTERS)
     assert text.isascii()
     assert "=" not in text
@@ -70,8 +84,7 @@ def test_a_cursor_of_other_filters_is_refused(position: int) -> None:
         made_of(7, 1),
         made_of(None, 1),
         made_of("\ud800", 1),
-        made_of("\0", 1),
-        made_of("tomorrow", 1),
+        made_of("x" * 201, 1),
     ],
 )
 def test_what_is_no_cursor_of_ours_is_refused(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +136,8 @@ async def test_a_page_is_never_empty_before_the_end(tmp_path: Path) -> None:
     async with running_world(tmp_path, max_frame_bytes=1 << 20) as world:
         for _ in range(2):
             await world.create("s", "p" * 30000, after_seconds=60)
-        world.service._bounds = type(world.service._bounds)(
-            100, world.service._bounds.limits, 20_000
-        )
+        desk = world.service._desk
+        desk.bounds = replace(desk.bounds, max_frame_bytes=20_000)
         page = await world.page()
         assert ids(page["items"]) == ["r1"]
         assert "next_cursor" in page

@@ -15,7 +15,7 @@ OFTEN = reminder(Every(600, START), START, number=2)
 
 
 def followup(*reminders: object, batch: bool = False) -> FollowUp:
-    each = tuple(occurrence(record, START) for record in reminders)  # type: ignore[arg-type]
+    each = tuple(occurrence(record, START, trusted=True) for record in reminders)  # type: ignore[arg-type]
     return FollowUp("f1", 1000, "s", batch, START, each)
 
 

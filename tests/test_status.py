@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +23,9 @@ pytestmark = pytest.mark.usefixtures("full_pauses")
 
 
 async def test_an_idle_daemon_says_what_it_is(world: World) -> None:
-    assert await world.status() == {
+    view = await world.status()
+    assert view.pop("free_disk_bytes") > 0
+    assert view == {
         "server": f"scheduler-daemon {__version__}",
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
@@ -69,7 +73,47 @@ async def test_the_last_failure_of_the_file_is_shown(world: World) -> None:
     assert (await world.status())["last_persistence_error"] == {
         "at": "2026-01-01T12:00:00.000Z",
         "code": "persistence_failed",
+        "over": False,
     }
+
+
+async def test_a_failure_of_the_file_is_over_once_something_was_written(world: World) -> None:
+    async def over() -> bool:
+        fault: dict[str, bool] = (await world.status())["last_persistence_error"]
+        return fault["over"]
+
+    await world.create()
+    world.board.persistence_failed(START, PersistenceFailed.code)
+    await world.page()
+    assert not await over()
+    await world.create()
+    assert await over()
+    world.board.persistence_failed(START, PersistenceFailed.code)
+    assert not await over()
+
+
+async def test_the_disk_that_an_ordinary_process_may_still_fill_is_shown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def room(path: Path) -> SimpleNamespace:
+        asked.append(path)
+        return SimpleNamespace(f_bsize=1, f_frsize=4096, f_blocks=9, f_bfree=5, f_bavail=3)
+
+    monkeypatch.setattr(os, "statvfs", room)
+    assert (await world.status())["free_disk_bytes"] == 3 * 4096
+    assert asked == [world.path.parent]
+
+
+async def test_where_nobody_can_say_how_much_disk_is_free_that_is_left_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(path: Path) -> SimpleNamespace:
+        raise OSError(path)
+
+    monkeypatch.setattr(os, "statvfs", nobody)
+    assert "free_disk_bytes" not in await world.status()
 
 
 async def test_defects_of_the_daemon_are_counted_for_admins(
@@ -95,16 +139,17 @@ async def test_reminders_are_counted_by_state_and_each_user_sees_its_own(world: 
     await world.create("cold", after_seconds=1)
     await world.create("cold", after_seconds=1)
     await world.create("cold", after_seconds=600)
+    await world.act("pause", await world.create("cold", after_seconds=1))
     spoilt = await world.create("broken", after_seconds=1)
     await world.create("cold", after_seconds=1, caller=Caller(2000, False))
     world.spoil(spoilt)
     await world.page()
     await world.advance(1)
     assert (await world.status())["counts"] == {
-        "active": 3,
+        "active": 4,
         "overdue": 2,
         "overdue_without_host": 2,
-        "paused": 0,
+        "paused": 1,
         "ended": 1,
         "set_aside": 1,
     }

@@ -124,7 +124,7 @@ class Waiting:
         return self.floor.host("s")
 
     def pushed(self, *reminders: Reminder) -> FollowUp:
-        occurrences = tuple(occurrence(each, START) for each in reminders)
+        occurrences = tuple(occurrence(each, START, trusted=True) for each in reminders)
         followup = FollowUp("f1", *KEY, reminders != (ONCE,), START, occurrences)
         self.state.begin(message_of(reminders[0]))
         return followup

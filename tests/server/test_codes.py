@@ -13,6 +13,7 @@ from scheduler_daemon.server.methods import METHODS
 from tests.support.inprocess import Blocked, Json, Peer, Running, request, running
 
 DAILY = {"time": "09:00", "time_zone": "Europe/Berlin"}
+AFTER = "2027-01-01T00:00:00Z"
 
 SELECTORS: list[tuple[Json, str, str | None]] = [
     ({}, "invalid_selector", None),
@@ -61,6 +62,11 @@ CREATES: list[tuple[Json, str, str | None]] = [
     ({"title": "x" * 121}, "invalid_prompt", "title"),
     ({"context": {"a": 1}}, "invalid_request", "context.a"),
     ({"context": {"a": "x" * 4096}}, "invalid_request", "context"),
+    ({"until": "2027-01-01T00:00:00Z"}, "invalid_rule", "until"),
+    ({"until": None}, "invalid_rule", "until"),
+    ({"max_occurrences": 3}, "invalid_rule", "max_occurrences"),
+    ({"max_occurrences": 0}, "invalid_request", "max_occurrences"),
+    ({"expires_after_seconds": 0}, "invalid_request", "expires_after_seconds"),
     ({"idempotency_key": ""}, "invalid_request", "idempotency_key"),
     ({"owner_uid": -1}, "invalid_request", "owner_uid"),
     ({"when": "now"}, "invalid_request", "when"),
@@ -78,18 +84,43 @@ OTHERS: list[tuple[str, Json, str, str | None]] = [
     ("reminder.list", {"limit": 0}, "invalid_request", "limit"),
     ("reminder.list", {"limit": 1001}, "invalid_request", "limit"),
     ("reminder.list", {"cursor": "x"}, "invalid_request", "cursor"),
+    ("reminder.list", {"state": "ended", "status": "all"}, "invalid_request", "state"),
+    ("reminder.list", {"kind": "hourly"}, "invalid_request", "kind"),
+    ("reminder.list", {"due_before": "tomorrow"}, "invalid_rule", "due_before"),
+    ("reminder.list", {"due_before": None}, "invalid_rule", "due_before"),
     ("reminder.update", {"id": "r1"}, "invalid_request", "revision"),
     ("reminder.update", {"id": "r1", "revision": 1}, "invalid_request", None),
     ("reminder.update", {"id": "r1", "revision": 0, "prompt": "x"}, "invalid_request", "revision"),
     ("reminder.update", {"id": "r2", "revision": 1, "prompt": "x"}, "reminder_not_found", "id"),
     ("reminder.update", {"id": "r1", "revision": 1, "prompt": ""}, "invalid_prompt", "prompt"),
     ("reminder.update", {"id": "r1", "revision": 1, "at": 1}, "invalid_rule", "at"),
+    ("reminder.update", {"id": "r1", "revision": 1, "until": "soon"}, "invalid_rule", "until"),
     ("reminder.delete", {}, "invalid_request", "id"),
     ("reminder.delete", {"id": 1}, "invalid_request", "id"),
+    ("reminder.pause", {}, "invalid_request", "id"),
+    ("reminder.pause", {"id": "r2"}, "reminder_not_found", "id"),
+    ("reminder.resume", {"id": "r1", "session_id": "t"}, "reminder_not_found", "id"),
+    ("reminder.snooze", {"id": "r1"}, "invalid_selector", None),
+    ("reminder.snooze", {"id": "r1", "seconds": 1, "at": AFTER}, "invalid_selector", None),
+    ("reminder.snooze", {"id": "r1", "seconds": 0}, "invalid_rule", "seconds"),
+    ("reminder.snooze", {"id": "r1", "seconds": 2**52}, "time_out_of_range", "seconds"),
+    ("reminder.snooze", {"id": "r1", "at": "2026-01-01T12:00:00Z"}, "not_future", "at"),
+    ("reminder.snooze", {"id": "r2", "seconds": 1}, "reminder_not_found", "id"),
+    ("reminder.snooze", {"id": "one", "seconds": 1}, "reminder_not_found", "id"),
+    ("reminder.skip", {"id": "r1"}, "invalid_request", "id"),
+    ("reminder.skip", {"id": "r2"}, "reminder_not_found", "id"),
+    ("reminder.run_now", {"id": "r2"}, "reminder_not_found", "id"),
+    ("reminder.run_now", {"id": "r1", "idempotency_key": ""}, "invalid_request", "idempotency_key"),
     ("reminder.preview", {"after_seconds": 60, "count": 101}, "invalid_request", "count"),
     ("reminder.preview", {"after_seconds": 60, "session_id": "s"}, "invalid_request", "session_id"),
     ("reminder.history", {}, "invalid_request", None),
     ("reminder.history", {"id": "r2"}, "reminder_not_found", "id"),
+    ("session.list", {"limit": 0}, "invalid_request", "limit"),
+    ("session.list", {"cursor": "x"}, "invalid_request", "cursor"),
+    ("session.forget", {}, "invalid_request", "session_id"),
+    ("session.forget", {"session_id": "*"}, "invalid_request", "session_id"),
+    ("session.transfer", {"from": "s"}, "invalid_request", "to"),
+    ("session.transfer", {"from": "s", "to": "s"}, "invalid_request", "to"),
     ("daemon.status", {"verbose": True}, "invalid_request", "verbose"),
     ("host.attach", {"sessions": ["s"]}, "invalid_request", "name"),
     ("host.attach", {"name": "h"}, "invalid_request", "sessions"),
@@ -178,6 +209,9 @@ async def test_an_ended_reminder_cannot_be_changed(on: Running, peer: Peer) -> N
         pass
     error = await peer.refused("reminder.update", id="r1", revision=1, prompt="new")
     assert codes(error) == ("reminder_ended", None)
+    for act in ("pause", "resume", "skip", "run_now"):
+        assert codes(await peer.refused(f"reminder.{act}", id="r1")) == ("reminder_ended", None)
+    assert (await peer.call("reminder.snooze", id="r1", seconds=1))["created"]
 
 
 async def test_limits_of_a_session_and_of_an_owner(folder: Path) -> None:
@@ -189,6 +223,32 @@ async def test_limits_of_a_session_and_of_an_owner(folder: Path) -> None:
             error = await peer.refused("reminder.create", **CREATE | {"session_id": session})
             assert codes(error) == ("limit_reached", None)
             assert whose in error["message"]
+        error = await peer.refused("reminder.snooze", id="r1", seconds=1)
+        assert codes(error) == ("limit_reached", None)
+
+
+async def test_a_transfer_over_the_limit_moves_nothing(folder: Path) -> None:
+    async with running(folder, max_active_per_session=2) as on:
+        peer = await on.peer()
+        for session in "aabb":
+            await peer.create(session)
+        error = await peer.refused("session.transfer", **{"from": "a", "to": "b"})
+        assert codes(error) == ("limit_reached", "to")
+        items = (await peer.call("reminder.list"))["items"]
+        assert [item["session_id"] for item in items] == list("aabb")
+
+
+async def test_so_many_runs_by_hand_wait_in_a_session_as_it_may_have_reminders(
+    folder: Path,
+) -> None:
+    async with running(folder, max_active_per_session=2) as on:
+        peer = await on.peer()
+        await peer.create()
+        for number in range(2):
+            run = await peer.call("reminder.run_now", id="r1")
+            assert run["occurrence_id"] == f"r1@now-2026-01-01T12:00:00.00{number}Z"
+        error = await peer.refused("reminder.run_now", id="r1")
+        assert codes(error) == ("limit_reached", None)
 
 
 async def test_a_database_that_somebody_else_holds_fails_the_request(
@@ -205,8 +265,10 @@ async def test_a_database_that_somebody_else_holds_fails_the_request(
         assert str(on.database) not in error["message"]
         assert (await other.call("reminder.list"))["items"] == []
         fault = (await other.call("daemon.status"))["last_persistence_error"]
-        assert fault == {"at": "2026-01-01T12:00:10.000Z", "code": "persistence_failed"}
+        at = "2026-01-01T12:00:10.000Z"
+        assert fault == {"at": at, "code": "persistence_failed", "over": False}
     await peer.create()
+    assert (await peer.call("daemon.status"))["last_persistence_error"] == {**fault, "over": True}
 
 
 async def test_hello_says_who_answers_and_what_may_be_called(peer: Peer) -> None:

@@ -39,7 +39,7 @@ def padded(size: int, request_id: int = 1) -> bytes:
         ('{"jsonrpc": "2.0", "id": 1.5, "method": "hello"}', None, -32600),
         ('{"jsonrpc": "2.0", "id": null, "method": "hello"}', None, -32600),
         ('{"jsonrpc": "2.0", "id": true, "method": "hello"}', None, -32600),
-        ('{"jsonrpc": "2.0", "id": 7, "method": "reminder.snooze"}', 7, -32601),
+        ('{"jsonrpc": "2.0", "id": 7, "method": "reminder.postpone"}', 7, -32601),
         ('{"jsonrpc": "2.0", "id": 7, "method": "session.ready"}', 7, -32601),
         ('{"jsonrpc": "2.0", "id": 7, "method": "session.followup"}', 7, -32601),
         ('{"jsonrpc": "2.0", "id": 7, "method": "hello", "params": []}', 7, -32602),

@@ -19,9 +19,15 @@ MODELS = [
     params.Get,
     params.ListReminders,
     params.Update,
-    params.Delete,
+    params.One,
+    params.Snooze,
+    params.RunNow,
     params.Preview,
     params.History,
+    params.ListSessions,
+    params.Forget,
+    params.Transfer,
+    params.Watch,
     params.Nothing,
     params.Attach,
     params.Detach,
@@ -51,6 +57,11 @@ def test_selectors_are_those_that_were_given_also_with_null() -> None:
 SESSIONS = 'a list of Session names, or "*" for all Sessions of this user'
 OWNERS = 'a uid, or "*" for every owner'
 PAGE = "an integer from 1 to 1000"
+STATE = 'one of "scheduled", "overdue", "paused", "ended"'
+KIND = 'one of "after", "at", "every", "daily", "weekly", "cron"'
+NO_END = "an integer of at least 1, or null for no such end"
+NO_AGE = "an integer of at least 1, or null to send whatever is late"
+CHANGE = {"id": "r1", "revision": 1}
 STATUS = 'one of "active", "ended", "all"'
 LIST = params.ListReminders
 
@@ -77,15 +88,44 @@ LIST = params.ListReminders
         (LIST, {"limit": True}, "limit", f"must be {PAGE}"),
         (LIST, {"status": 1}, "status", f"must be {STATUS}"),
         (LIST, {"status": "overdue"}, "status", f"must be {STATUS}"),
+        (LIST, {"state": "active"}, "state", f"must be {STATE}"),
+        (LIST, {"kind": "hourly"}, "kind", f"must be {KIND}"),
+        (LIST, {"text": None}, "text", "must be a string"),
         (LIST, {"owner_uid": "me"}, "owner_uid", f"must be {OWNERS}"),
         (LIST, {"owner_uid": True}, "owner_uid", f"must be {OWNERS}"),
         (LIST, {"owner_uid": 2**32 - 1}, "owner_uid", f"must be {OWNERS}"),
         (params.Preview, {"count": []}, "count", "must be an integer from 1 to 100"),
         (
-            params.Delete,
+            params.One,
             {"id": "r1", "owner_uid": "*"},
             "owner_uid",
             "must be an integer from 0 to 4294967294",
+        ),
+        (
+            params.Create,
+            {"max_occurrences": 0},
+            "max_occurrences",
+            "must be an integer from 1 to 1000000000",
+        ),
+        (
+            params.Create,
+            {"expires_after_seconds": None},
+            "expires_after_seconds",
+            "must be an integer from 1 to 10000000000",
+        ),
+        (params.Update, CHANGE | {"max_occurrences": 0}, "max_occurrences", f"must be {NO_END}"),
+        (
+            params.Update,
+            CHANGE | {"expires_after_seconds": 1.5},
+            "expires_after_seconds",
+            f"must be {NO_AGE}",
+        ),
+        (params.Transfer, {"to": "t"}, "from", "is missing; it must be a string"),
+        (
+            params.Transfer,
+            {"from": "*", "to": "t"},
+            "from",
+            "must name one Session, `*` names none",
         ),
         (params.Create, {"context": []}, "context", "must be an object of strings"),
         (params.Create, {"context": {"a": 1}}, "context.a", "must be a string"),
@@ -147,8 +187,24 @@ def test_one_that_is_like_none_is_refused_with_all_that_there_are(name: str) -> 
     error = refusal(params.Create, **CREATE, **{name: 1})
     assert error.message == (
         f"unknown member '{name}'. Accepted: after_seconds, at, every_seconds, daily, weekly, "
-        "cron, session_id, prompt, title, context, idempotency_key, owner_uid"
+        "cron, session_id, prompt, title, context, until, max_occurrences, expires_after_seconds, "
+        "idempotency_key, owner_uid"
     )
+
+
+def test_a_member_has_the_name_of_the_wire_also_where_python_keeps_that_word() -> None:
+    asked = params.parse(params.Transfer, {"from": "s", "to": "t"})
+    assert (asked.from_, asked.to) == ("s", "t")
+    error = refusal(params.Transfer, from_="s", to="t")
+    assert error.message == (
+        "unknown member 'from_'; did you mean from? Accepted: from, to, owner_uid"
+    )
+
+
+@pytest.mark.parametrize("name", ["until", "max_occurrences", "expires_after_seconds"])
+def test_an_update_tells_null_from_nothing(name: str) -> None:
+    assert name in params.parse(params.Update, CHANGE | {name: None}).model_fields_set
+    assert name not in params.parse(params.Update, CHANGE).model_fields_set
 
 
 def test_a_method_without_params_says_so() -> None:
@@ -180,7 +236,7 @@ VALUES = st.recursive(
 def test_anything_is_taken_or_refused_as_an_invalid_request(
     model: type[params.Params], data: st.DataObject
 ) -> None:
-    names = st.sampled_from([*model.model_fields, "x"]) | st.text()
+    names = st.sampled_from([*model.model_json_schema()["properties"], "x"]) | st.text()
     given = data.draw(st.dictionaries(names, VALUES, max_size=4))
     with suppress(InvalidRequest):
         params.parse(model, given)
