@@ -91,6 +91,39 @@ def test_optional_members_are_shown_where_they_are() -> None:
     assert view["last_dispatch"] == SUMMARY
 
 
+def test_ends_and_age_are_shown_with_how_many_occurrences_were_admitted() -> None:
+    full = replace(
+        OFTEN,
+        until=START + MINUTE,
+        max_occurrences=5,
+        dispatch_count=2,
+        expires_after_seconds=90,
+        snoozed_from=7,
+    )
+    view = reminder_view(full, None, {"why": "behind"}, START)
+    assert (view["until"], view["expires_after_seconds"]) == ("2026-01-01T12:01:00.000Z", 90)
+    assert (view["max_occurrences"], view["dispatch_count"]) == (5, 2)
+    assert view["snoozed_from"] == "r7"
+    counted = reminder_view(replace(OFTEN, dispatch_count=2), None, {"why": "behind"}, START)
+    assert "dispatch_count" not in counted
+
+
+@pytest.mark.parametrize(
+    ("status", "target", "state"),
+    [
+        ("active", START - MINUTE, "paused"),
+        ("active", START + MINUTE, "paused"),
+        ("ended", START - MINUTE, "ended"),
+    ],
+)
+def test_a_paused_reminder_is_active_and_neither_scheduled_nor_overdue(
+    status: str, target: dt.datetime, state: str
+) -> None:
+    record = replace(OFTEN, paused=True, status=status, scheduled_at=target)
+    view = reminder_view(record, None, {"why": "paused"}, START)
+    assert (view["status"], view["state"], view["paused"]) == (status, state, status == "active")
+
+
 @pytest.mark.parametrize(("seconds", "state"), [(1, "scheduled"), (0, "overdue"), (-1, "overdue")])
 def test_an_active_reminder_is_scheduled_or_overdue(seconds: int, state: str) -> None:
     record = replace(ONCE, scheduled_at=START + dt.timedelta(seconds=seconds))
@@ -101,6 +134,11 @@ def test_a_dispatch_has_the_words_that_were_sent() -> None:
     assert dispatch_view(DISPATCH) == {**SUMMARY, "prompt": "p"}
     full = replace(DISPATCH, title="t", message_id="m")
     assert dispatch_view(full) == {**SUMMARY, "prompt": "p", "title": "t", "message_id": "m"}
+
+
+def test_a_dispatch_of_what_was_not_sent_has_no_follow_up_and_no_host() -> None:
+    view = dispatch_view(replace(DISPATCH, followup_id="", host="", outcome="missed"))
+    assert (view["followup_id"], view["host"], view["outcome"]) == ("", "", "missed")
 
 
 def test_a_later_instant_is_in_whole_milliseconds_and_never_in_the_past() -> None:
