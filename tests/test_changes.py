@@ -12,12 +12,10 @@ from scheduler_daemon.changes import changed
 from scheduler_daemon.errors import (
     InvalidPrompt,
     InvalidRequest,
-    InvalidRule,
     InvalidSelector,
     NotFuture,
     ReminderConflict,
     ReminderEnded,
-    TimeOutOfRange,
 )
 from scheduler_daemon.model import After, At, Daily, Every, Reminder
 from scheduler_daemon.wire import params
@@ -158,115 +156,10 @@ def test_an_update_says_what_to_change() -> None:
         update(OLD, session_id="s", owner_uid=7)
 
 
-# --- ends and age
-
-HOURLY = reminder(
-    Every(3600, START),
-    START + HOUR,
-    after_at=START,
-    until=START + 9 * HOUR,
-    max_occurrences=9,
-    dispatch_count=3,
-    expires_after_seconds=60,
-)
-
-
-@pytest.mark.parametrize(
-    ("asked", "differences"),
-    [
-        ({"until": "2026-01-01T13:00:00Z"}, {"until": START + HOUR}),
-        ({"until": "2026-01-01T15:00:00+02:00"}, {"until": START + HOUR}),
-        ({"until": None}, {"until": None}),
-        ({"max_occurrences": 4}, {"max_occurrences": 4}),
-        ({"max_occurrences": None}, {"max_occurrences": None}),
-        ({"expires_after_seconds": 1}, {"expires_after_seconds": 1}),
-        ({"expires_after_seconds": None}, {"expires_after_seconds": None}),
-    ],
-)
-def test_an_end_or_age_changes_without_touching_the_timing(
-    asked: dict[str, Any], differences: dict[str, Any]
-) -> None:
-    assert differing(HOURLY, update(HOURLY, **asked)) == {**differences, "revision": 2}
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"until": "2026-01-01T21:00:00Z"},
-        {"max_occurrences": 9, "expires_after_seconds": 60},
-        {"every_seconds": 3600},
-    ],
-)
-def test_an_equal_end_or_age_changes_nothing(asked: dict[str, Any]) -> None:
-    assert update(HOURLY, **asked) is HOURLY
-
-
-def test_an_end_that_was_not_there_is_cleared_without_a_change() -> None:
-    cleared = {"until": None, "max_occurrences": None, "expires_after_seconds": None}
-    assert update(OLD, **cleared) is OLD
-
-
-def test_an_end_in_the_past_is_fine_while_an_overdue_occurrence_lies_before_it() -> None:
-    overdue = dataclasses.replace(HOURLY, scheduled_at=START - 2 * HOUR)
-    assert update(overdue, until="2026-01-01T10:00:00Z").until == START - 2 * HOUR
-    with pytest.raises(TimeOutOfRange, match="nothing is left before until") as refusal:
-        update(overdue, until="2026-01-01T09:59:59.999Z")
-    assert refusal.value.field == "until"
-
-
-def test_an_end_is_checked_against_the_target_that_a_new_rule_gives() -> None:
-    last = "2026-01-01T13:30:00Z"
-    assert update(HOURLY, every_seconds=1800, until=last).scheduled_at == START + HOUR / 2
-    with pytest.raises(TimeOutOfRange) as refusal:
-        update(HOURLY, every_seconds=7200, until=last)
-    assert refusal.value.field == "until"
-
-
-def test_the_end_that_it_has_is_checked_when_only_the_rule_is_new() -> None:
-    with pytest.raises(TimeOutOfRange) as refusal:
-        update(HOURLY, every_seconds=36_000)
-    assert refusal.value.field == "until"
-    assert update(HOURLY, every_seconds=36_000, until=None).scheduled_at == START + 10 * HOUR
-
-
-def test_the_count_is_of_the_whole_life_also_under_a_new_rule() -> None:
-    assert update(HOURLY, every_seconds=600).dispatch_count == 3
-    for asked in ({"max_occurrences": 3}, {"max_occurrences": 1, "every_seconds": 600}):
-        with pytest.raises(TimeOutOfRange, match="3 occurrences were delivered") as refusal:
-            update(HOURLY, **asked)
-        assert refusal.value.field == "max_occurrences"
-
-
-def test_a_rule_that_becomes_a_one_shot_loses_its_ends_and_keeps_its_age() -> None:
-    new = update(HOURLY, after_seconds=60)
-    assert (new.until, new.max_occurrences, new.expires_after_seconds) == (None, None, 60)
-
-
-@pytest.mark.parametrize(
-    "asked", [{"until": "2027-01-01T00:00:00Z"}, {"max_occurrences": 9, "until": None}]
-)
-def test_a_one_shot_takes_no_end(asked: dict[str, Any]) -> None:
-    once = dataclasses.replace(OLD, rule=After(60))
-    for old, beside in ((once, {}), (HOURLY, {"after_seconds": 60})):
-        with pytest.raises(InvalidRule, match="a one-shot comes once"):
-            update(old, **asked, **beside)
-
-
-def test_ends_may_be_cleared_beside_a_new_one_shot() -> None:
-    new = update(HOURLY, after_seconds=60, until=None, max_occurrences=None)
-    assert (new.until, new.max_occurrences) == (None, None)
-
-
 def test_a_paused_reminder_that_is_changed_stays_paused() -> None:
-    paused = dataclasses.replace(HOURLY, paused=True)
-    for asked in ({"prompt": "new"}, {"every_seconds": 600}, {"until": None}):
+    paused = dataclasses.replace(OLD, paused=True)
+    for asked in ({"prompt": "new"}, {"every_seconds": 600}, {"until": "2027-01-01T00:00:00Z"}):
         assert update(paused, **asked).paused
-
-
-def test_what_a_rule_was_to_skip_goes_with_the_rule() -> None:
-    skipping = dataclasses.replace(HOURLY, skips=(START + HOUR, START + 2 * HOUR))
-    assert update(skipping, every_seconds=600).skips is None
-    assert update(skipping, until=None).skips == skipping.skips
 
 
 @pytest.mark.parametrize(
