@@ -352,7 +352,7 @@ async def test_what_is_in_flight_when_its_session_moves_does_not_come_in_the_new
     assert len(agent.pushed) == 2
     agent.says = ADMIT
     await world.advance(299)
-    assert agent.prompts[2:] == [["there", "moving"]]
+    assert agent.prompts[2:] == [["moving", "there"]]
     assert [each["session_id"] for each in (await world.history(id=moving))["items"]] == [
         "new",
         "old",
