@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler_daemon.errors import InvalidRequest, ReminderNotFound
+from scheduler_daemon.store import pages as store_pages
 from scheduler_daemon.wire.frames import encode
 from scheduler_daemon.wire.messages import result
 from tests.support.world import ADMIN, ADMIT, UID, Json, World, running_world
@@ -82,6 +83,37 @@ async def test_a_list_shows_the_last_dispatch_of_each(world: World) -> None:
     assert "prompt" not in items[0]["last_dispatch"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"text": "S9"}, "3"),
+        ({"text": "7"}, "56"),
+        ({"text": "7", "session_id": "t"}, "6"),
+        ({"text": "7", "status": "all", "order": "target"}, "56"),
+        ({"due_before": "2026-01-01T12:13:20Z"}, "56"),
+        ({"due_before": "2026-01-01T12:13:20.001Z", "order": "target"}, "564"),
+        ({"status": "all", "due_before": "2026-01-01T12:00:02Z"}, "1"),
+        ({"state": "ended"}, "12"),
+        ({"state": "paused"}, "4"),
+        ({"state": "overdue"}, ""),
+        ({"state": "scheduled", "order": "target"}, "563"),
+        ({"kind": "after", "state": "paused", "session_id": "t"}, "4"),
+        ({"kind": "at"}, ""),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 2, 100])
+async def test_of_a_page_only_so_many_rows_are_looked_at_and_all_pages_have_what_is_wanted(
+    world: World, asked: Json, expected: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those between may be short or empty."""
+    monkeypatch.setattr(store_pages, "PAGE_ROWS", rows)
+    await several(world)
+    await world.act("pause", "r4")
+    found = await pages(world, world.page, limit=2, **asked)
+    assert all(len(items) <= min(rows, 2) for items in found)
+    assert [each for items in found for each in ids(items)] == [f"r{n}" for n in expected]
+
+
 async def test_what_changes_between_pages_is_neither_shown_twice_nor_a_reason_to_skip(
     world: World,
 ) -> None:
@@ -96,7 +128,16 @@ async def test_what_changes_between_pages_is_neither_shown_twice_nor_a_reason_to
 
 @pytest.mark.parametrize(
     "other",
-    [{"session_id": "t"}, {"status": "all"}, {"order": "target"}, {"session_id": "s", "limit": 9}],
+    [
+        {"session_id": "t"},
+        {"status": "all"},
+        {"order": "target"},
+        {"session_id": "s", "limit": 9},
+        {"state": "scheduled"},
+        {"kind": "after"},
+        {"text": "s"},
+        {"due_before": "2027-01-01T00:00:00Z"},
+    ],
 )
 async def test_a_cursor_is_good_only_with_its_own_filters(world: World, other: Json) -> None:
     await several(world)
