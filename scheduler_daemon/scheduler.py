@@ -17,8 +17,9 @@ from scheduler_daemon.planning import Next, Nothing, Planner, Then
 from scheduler_daemon.sending import Sender
 from scheduler_daemon.server.hosts import Host, Hosts, Key, Peer, Slot
 from scheduler_daemon.sessions import SessionState
+from scheduler_daemon.star_scans import StarScans
 from scheduler_daemon.store.store import Store
-from scheduler_daemon.targets import Scan, Targets
+from scheduler_daemon.targets import Targets
 from scheduler_daemon.telling import Teller
 from scheduler_daemon.unclaimed import Unclaimed
 from scheduler_daemon.upkeep import Upkeep
@@ -26,9 +27,6 @@ from scheduler_daemon.watching import Watchers
 
 LOOKS = 500
 """Sessions whose target is read in one go."""
-
-SCAN = 64
-"""Sessions with something due that are read in one round for the `*` hosts of an owner."""
 
 RETRY_SECONDS = 1.0
 """How long the loop waits after a round that failed."""
@@ -63,7 +61,9 @@ class Scheduler:
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
         self._targets = Targets()
-        self._scans: dict[int, Scan] = {}
+        self._scans = StarScans(
+            clock, store.reader, hosts, lambda key: self._offer(self._state(key))
+        )
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0
@@ -129,8 +129,7 @@ class Scheduler:
         self._woken.set()
 
     def _forget_targets(self) -> None:
-        for owner in self._scans:
-            self._scans[owner] = Scan(self._clock.now())
+        self._scans.begin_again()
         for state in self._states.values():
             state.epoch += 1
             self._dirty[state.key] = None
@@ -151,7 +150,7 @@ class Scheduler:
         count = sessions if sessions == "*" else len(sessions)
         log.info("host_attached", host=host.name, owner_uid=host.uid, sessions=count)
         if sessions == "*":
-            self._scans[host.uid] = Scan(self._clock.now())
+            self._scans.begin(host.uid)
             keys = [key for key in self._states if key[0] == host.uid]
         else:
             keys = [(host.uid, session) for session in sessions]
@@ -164,7 +163,7 @@ class Scheduler:
         """The host no longer takes these Sessions; a message in flight stays where it is."""
         keys = self.hosts.detach(host, sessions)
         if host.uid not in self.hosts.star_owners():
-            self._scans.pop(host.uid, None)
+            self._scans.end(host.uid)
         for key in (*keys, *host.waiting, *host.waiting_silent):
             self._look_at(key)
         self._woken.set()
@@ -199,7 +198,7 @@ class Scheduler:
 
     def next_wake_of(self, owner: int) -> Instant | None:
         """When the loop looks next for this owner's sake, None when nothing is to come."""
-        wakes = [self._targets.first_of(owner), self._scan_at(owner)]
+        wakes = [self._targets.first_of(owner), self._scans.next_of(owner)]
         return min((at for at in wakes if at is not None), default=None)
 
     @property
@@ -243,14 +242,13 @@ class Scheduler:
     async def _round(self) -> None:
         self._notice_step()
         await self._look()
-        for owner in list(self._scans):
-            await self._scan(owner)
+        await self._scans.go_on()
         now = self._clock.now()
         for key in self._targets.take_due(now):
             self._offer(self._state(key))
         await self._unclaimed.look(now)
         self.last_scan_at = now
-        wakes = [self._targets.first(), *map(self._scan_at, self._scans)]
+        wakes = [self._targets.first(), self._scans.next()]
         self.next_wake_at = min((at for at in wakes if at is not None), default=None)
         self.scanned.set()
 
@@ -282,7 +280,7 @@ class Scheduler:
         if state is not None or due or self.hosts.named(key):
             self._know(state or self._state(key), target)
         else:
-            self._tell_scan(key, target)
+            self._scans.learn(key, target)
 
     def _know(self, state: SessionState, target: Instant | None) -> None:
         """Offer what is due, wait for what is not, forget a Session without anything."""
@@ -294,44 +292,8 @@ class Scheduler:
         if due:
             self._offer(state)
         else:
-            self._tell_scan(state.key, target)
+            self._scans.learn(state.key, target)
         self._forget_if_idle(state)
-
-    def _tell_scan(self, key: Key, target: Instant | None) -> None:
-        if key[0] in self._scans:
-            self._scans[key[0]].learn(target)
-
-    async def _scan(self, owner: int) -> None:
-        """Offer some of an owner's due Sessions while its `*` hosts have slots for them."""
-        at, now = self._scan_at(owner), self._clock.now()
-        if at is None or (at > now and self._scans[owner].sure):
-            return
-        scan, reader = self._scans[owner], self._store.reader
-        scan.next_at, scan.sure = None, True  # what is learnt while the file is read is kept
-        found = await reader.sessions_due(owner, now, scan.place, SCAN) if at <= now else []
-        more = len(found) == SCAN
-        after = now if more else await reader.next_target(owner, now)
-        for place in found:
-            scan.place = place
-            key = (owner, place[1])
-            if not self.hosts.named(key) and self.hosts.first(key) is not None:
-                self._offer(self._state(key))
-        if more:
-            scan.next_at = now  # the rest in a round of its own: others want to be seen to
-        else:
-            scan.passed(now)
-            if after is not None:
-                scan.expect(after)
-
-    def _scan_at(self, owner: int) -> Instant | None:
-        """When the scan goes on: at its next target, once its hosts have slots for it."""
-        scan = self._scans.get(owner)
-        return scan.next_at if scan is not None and self._has_slots(owner) else None
-
-    def _has_slots(self, owner: int) -> bool:
-        hosts = self.hosts.stars(owner)
-        queued = max((len(host.waiting) for host in hosts), default=0)
-        return queued < SCAN and any(host.has_slot(False) for host in hosts)
 
     # --- from due to a task
 

@@ -24,7 +24,7 @@ LAYERS = [
     {"words", "clock", "rules", "settings", "log", "cursors"},
     {"wire", "params", "config"},
     {"delivery", "store", "hosts", "client", "watching"},
-    {"acts", "changes", "filters", "planning", "sessions", "targets", "telling"},
+    {"acts", "changes", "filters", "planning", "sessions", "star_scans", "targets", "telling"},
     {"views", "sending", "unclaimed", "upkeep"},
     {"scheduler"},
     {"desk"},

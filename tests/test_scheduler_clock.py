@@ -85,7 +85,7 @@ async def test_a_step_too_small_to_be_noticed_loses_nothing(world: World) -> Non
 async def test_a_step_back_in_the_middle_of_many_overdue_sessions_delays_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler_daemon.scheduler.SCAN", 2)
+    monkeypatch.setattr("scheduler_daemon.star_scans.SCAN", 2)
     for session in "abcdef":
         await world.create(session, after_seconds=1)
     await world.advance(10_000)

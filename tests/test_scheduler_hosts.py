@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_daemon.desk import Caller
-from scheduler_daemon.scheduler import SCAN
+from scheduler_daemon.star_scans import SCAN
 from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, BUSY, GONE, UID, Agent, World, few_rounds
 
