@@ -142,6 +142,7 @@ def session_view(
         "overdue": row.overdue,
         "ended": row.ended,
         "set_aside": row.set_aside,
+        "runs": row.runs,
         "live": bool(takers),
         "hosts": takers,
     }

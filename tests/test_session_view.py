@@ -17,7 +17,14 @@ from tests.support.clock import START
 from tests.test_views import KEY, MINUTE, OFTEN, ONCE, Waiting
 
 ROW = SessionRow(
-    key=KEY, active=5, paused=2, ended=3, set_aside=1, overdue=1, next_target_at=START - MINUTE
+    key=KEY,
+    active=5,
+    paused=2,
+    ended=3,
+    set_aside=1,
+    overdue=1,
+    runs=4,
+    next_target_at=START - MINUTE,
 )
 
 
@@ -50,6 +57,7 @@ def test_a_session_has_its_counts_and_its_next_target(looking: Looking) -> None:
         "overdue": 1,
         "ended": 3,
         "set_aside": 1,
+        "runs": 4,
         "live": False,
         "hosts": [],
         "next_target_at": "2026-01-01T11:59:00.000Z",

@@ -73,7 +73,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A Session with its counts, `overdue` those that are due and not paused."""
+    """A Session with its counts: `overdue` are due and not paused, `runs` asked for by hand."""
 
     key: Key
     active: int
@@ -81,6 +81,7 @@ class SessionRow:
     ended: int
     set_aside: int
     overdue: int
+    runs: int
     next_target_at: Instant | None
 
 
@@ -189,7 +190,8 @@ def _session(conn: sqlite3.Connection, row: Row, values: dict[str, Any]) -> Sess
     owner, session, active, paused, ended, set_aside, target = row
     overdue = value(conn, "overdue_of_session", values | of((owner, session)))
     at = maybe_instant(target)
-    return SessionRow((owner, session), active, paused, ended, set_aside, overdue, at)
+    runs = value(conn, "runs_of_session", of((owner, session)))
+    return SessionRow((owner, session), active, paused, ended, set_aside, overdue, runs, at)
 
 
 def _owners(conn: sqlite3.Connection, owner: int | None) -> list[int]:

@@ -149,7 +149,8 @@ class Reminder(TypedDict):
 class Session(TypedDict):
     """One Session with reminders: its counts, its next target, and why that waits.
 
-    `active` counts paused reminders too, `overdue` those that are due and could be sent.
+    `active` counts paused reminders too, `overdue` those that are due and could be sent, `runs`
+    the occurrences asked for by hand that no host has admitted yet.
     `next_target_at` is left out where nothing is to come. `live` is whether a host takes it.
     """
 
@@ -160,6 +161,7 @@ class Session(TypedDict):
     overdue: int
     ended: int
     set_aside: int
+    runs: int
     next_target_at: NotRequired[str]
     live: bool
     hosts: list[str]

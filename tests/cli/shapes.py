@@ -49,6 +49,7 @@ def session(name: str = "s1", **changes: Any) -> dict[str, Any]:
         "overdue": 2,
         "ended": 3,
         "set_aside": 0,
+        "runs": 0,
         "next_target_at": "2999-12-24T13:20:00.000Z",
         "live": True,
         "hosts": ["editor"],

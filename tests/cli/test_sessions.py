@@ -18,7 +18,7 @@ Schedctl = Callable[..., Ended]
 
 def two_pages(params: dict[str, Any]) -> object:
     if "cursor" in params:
-        cold = shapes.session("z\n", live=False, hosts=[], set_aside=2)
+        cold = shapes.session("z\n", live=False, hosts=[], set_aside=2, runs=3)
         del cold["next_target_at"], cold["waiting_for"]
         return {"items": [cold]}
     return {"items": [shapes.session("a")], "next_cursor": "c"}
@@ -42,7 +42,8 @@ def test_sessions_are_a_table_of_all_pages_with_counts_and_what_they_wait_for(
     ]
     assert live[:5] == ["live", "4", "1", "2", "3"]
     assert ended.out.splitlines()[1].endswith("  a        a busy host, tried 3 times")
-    assert cold == ["cold", "4", "1", "2", "3", "z\\n", "2", "set", "aside"]
+    words = ["3", "asked", "for", "by", "hand;", "2", "set", "aside"]
+    assert cold == ["cold", "4", "1", "2", "3", "z\\n", *words]
 
 
 @pytest.mark.parametrize("width", [100, 80])

@@ -125,12 +125,13 @@ def _show(sessions: list[Session], *, all_owners: bool) -> None:
 def _row(session: Session, now: dt.datetime) -> list[str]:
     target = session.get("next_target_at")
     waits = [sentences.waiting(session["waiting_for"], now)] if "waiting_for" in session else []
+    runs = [f"{session['runs']} asked for by hand"] if session["runs"] else []
     aside = [f"{session['set_aside']} set aside"] if session["set_aside"] else []
     cells = [
         "live" if session["live"] else "cold",
         *(str(session[count]) for count in ("active", "paused", "overdue", "ended")),
         "" if target is None else times.relative(times.instant(target), now),
         session["session_id"],
-        "; ".join([*waits, *aside]),
+        "; ".join([*waits, *runs, *aside]),
     ]
     return [output.safe(cell) for cell in cells]
