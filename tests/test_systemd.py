@@ -1,0 +1,143 @@
+"""What systemd hands over and what it hears: by its own documents, over real sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler_daemon.systemd import Manager, adopted_socket
+from tests.support.short import short_path as short_path
+
+PID = 4321
+
+
+@pytest.fixture
+def manager_socket(short_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(str(short_path / "notify"))
+        sock.settimeout(30)
+        yield sock
+
+
+def environ(sock: socket.socket, **more: str) -> dict[str, str]:
+    return {"NOTIFY_SOCKET": sock.getsockname(), **more}
+
+
+def test_each_state_is_one_datagram_in_the_words_of_sd_notify(
+    manager_socket: socket.socket,
+) -> None:
+    manager = Manager(environ(manager_socket), PID)
+    manager.ready()
+    manager.reloading(12.5)
+    manager.stopping()
+    manager.alive()
+    manager.status("next wake\nat nine")
+    assert [manager_socket.recv(1000) for _ in range(5)] == [
+        b"READY=1",
+        b"RELOADING=1\nMONOTONIC_USEC=12500000",
+        b"STOPPING=1",
+        b"WATCHDOG=1",
+        b"STATUS=next wake at nine",
+    ]
+
+
+def test_an_abstract_address_is_one_too() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(f"\0scheduler-daemon-test-{os.getpid()}")
+        sock.settimeout(30)
+        name = sock.getsockname()[1:].decode()
+        Manager({"NOTIFY_SOCKET": f"@{name}"}, PID).ready()
+        assert sock.recv(100) == b"READY=1"
+
+
+@pytest.mark.parametrize("address", ["", "vsock:2:1", "relative", "/nobody/there"])
+def test_without_a_manager_nothing_happens(address: str) -> None:
+    manager = Manager({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000"}, PID)
+    manager.ready()
+    assert manager.listens == address.startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("variables", "seconds"),
+    [
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(PID)}, 30.0),
+        ({"WATCHDOG_USEC": "500000"}, 0.5),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_the_watchdog_is_for_the_process_that_it_names(
+    manager_socket: socket.socket, variables: dict[str, str], seconds: float | None
+) -> None:
+    assert Manager(environ(manager_socket, **variables), PID).watchdog_seconds == seconds
+    assert Manager(variables, PID).watchdog_seconds is None
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"LISTEN_FDS": "1", "LISTEN_PID": "1"},
+        {"LISTEN_FDS": "0", "LISTEN_PID": str(PID)},
+        {"LISTEN_FDS": "some", "LISTEN_PID": str(PID)},
+        {"LISTEN_FDS": "1"},
+    ],
+)
+def test_a_socket_for_nobody_or_for_another_process_is_none(variables: dict[str, str]) -> None:
+    assert adopted_socket(variables, PID) is None
+
+
+_ADOPT = """
+import os, sys
+from scheduler_daemon.systemd import SocketsRefused, adopted_socket
+os.environ["LISTEN_PID"] = str(os.getpid())
+try:
+    sock = adopted_socket(os.environ, os.getpid())
+    print(sock.getsockname(), os.get_inheritable(sock.fileno()))
+except SocketsRefused as error:
+    print("refused:", error)
+"""
+
+
+def adopting(*descriptors: int) -> str:
+    """What a process says that starts with these as its descriptors 3 and on."""
+    dups = "; ".join(f"os.dup2({fd}, {3 + n})" for n, fd in enumerate(descriptors))
+    start = (
+        f"import os; {dups}; os.execv({sys.executable!r}, [{sys.executable!r}, '-c', {_ADOPT!r}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", start],
+        env=os.environ | {"LISTEN_FDS": str(len(descriptors))},
+        pass_fds=descriptors,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_one_listening_socket_is_taken_and_not_passed_on(short_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(short_path / "s"))
+        sock.listen()
+        assert adopting(sock.fileno()) == f"{short_path / 's'} False"
+
+
+def test_what_cannot_be_listened_on_is_refused_in_words(short_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as quiet, socket.socket(socket.AF_INET) as other:
+        quiet.bind(str(short_path / "q"))
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        assert "does not listen as a Unix stream socket" in adopting(quiet.fileno())
+        assert "does not listen as a Unix stream socket" in adopting(other.fileno())
+        assert "handed over 2 sockets" in adopting(quiet.fileno(), other.fileno())
+    with (short_path / "file").open("w") as file:
+        assert "is no socket" in adopting(file.fileno())
