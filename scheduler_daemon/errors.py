@@ -67,7 +67,7 @@ class NotFuture(SchedulerError):
 
 
 class TimeOutOfRange(SchedulerError):
-    """The target lies outside years 0001..9999 UTC, or the rule never matches."""
+    """The target lies outside years 0001..9999 UTC, the rule never matches, or its end is over."""
 
     code = "time_out_of_range"
 
@@ -97,13 +97,13 @@ class ReminderConflict(SchedulerError):
 
 
 class ReminderEnded(SchedulerError):
-    """An ended reminder cannot be changed."""
+    """An ended reminder cannot be changed, paused, skipped or run; it can be snoozed."""
 
     code = "reminder_ended"
 
 
 class LimitReached(SchedulerError):
-    """As many active reminders as may be kept for this Session or owner."""
+    """As many reminders, runs by hand, watches or names as may be kept."""
 
     code = "limit_reached"
 

@@ -10,7 +10,10 @@ from scheduler_daemon.wire import params
 
 
 class Filter:
-    """What `reminder.list` asked for, at `now`. Raises invalid_request, invalid_rule."""
+    """What `reminder.list` asked for, at `now`.
+
+    Raises invalid_request, and invalid_rule or time_out_of_range for `due_before`.
+    """
 
     def __init__(self, asked: params.ListReminders, now: Instant) -> None:
         given = asked.model_fields_set
@@ -39,7 +42,7 @@ class Filter:
             self._kind in (None, row.kind)
             and self._state in (None, self._state_of(row))
             and (self._due_before is None or row.scheduled_at < self._due_before)
-            and (not self._text or self._text in f"{row.title or ''}\n{row.prompt}".casefold())
+            and any(self._text in words.casefold() for words in (row.title or "", row.prompt))
         )
 
     def _state_of(self, row: ListedRow) -> str:

@@ -116,6 +116,7 @@ def test_due_before_is_an_instant_with_an_offset(
         ("stand-UP", True),
         ("pull  requests", False),
         ("build", False),
+        ("\n", False),
     ],
 )
 def test_text_is_looked_for_in_title_and_prompt_whatever_the_case(
