@@ -498,6 +498,18 @@ class TestManualClock:
         assert clock.now() == START - dt.timedelta(hours=1)
         assert clock.monotonic() == 0.0
 
+    async def test_a_suspend_is_no_jump_and_wakes_only_what_is_due(self) -> None:
+        clock = ManualClock()
+        clock.call_later(1, never().set)
+        due, other = waiting(clock, START + 5 * MS, never()), waiting(clock, None, never())
+        await started(other)
+        clock.suspend(7200)
+        await due
+        assert not other.done()
+        other.cancel()
+        assert clock.now() == START + dt.timedelta(hours=2)
+        assert (clock.monotonic(), clock.stepped(), clock.pending_calls) == (0.0, 0.0, 1)
+
     async def test_a_jump_while_nobody_waits_ends_the_next_wait_at_once(self) -> None:
         clock = ManualClock()
         clock.jump(-5)

@@ -1,4 +1,4 @@
-"""The clock that tests turn: nothing moves unless `advance` or `jump` is called."""
+"""The clock that tests turn: nothing moves unless `advance`, `jump` or `suspend` is called."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Waiter:
 class ManualClock:
     """A `Clock` with whole nanoseconds inside, so that any sum of advances is exact.
 
-    Both movements are synchronous: callbacks have run and waiters are woken (they go on at the
+    Movements are synchronous: callbacks have run and waiters are woken (they go on at the
     loop's next turn) when they return. Unlike the real one it takes any number of waits.
     """
 
@@ -46,6 +46,7 @@ class ManualClock:
         self._start = start
         self._wall_ns = 0
         self._monotonic_ns = 0
+        self._boot_ns = 0
         self._meter = StepMeter(0)
         self._steady_meter = SteadyMeter(0, 0.0)
         self._calls: list[_Call] = []
@@ -59,10 +60,10 @@ class ManualClock:
         return self._monotonic_ns / SECOND_NS
 
     def stepped(self) -> float:
-        return self._meter.step(self._wall_ns - self._monotonic_ns)
+        return self._meter.step(self._wall_ns - self._boot_ns)
 
     def steady(self) -> float:
-        return self._steady_meter.seconds(self._wall_ns - self._monotonic_ns, self.monotonic())
+        return self._steady_meter.seconds(self._wall_ns - self._boot_ns, self.monotonic())
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> _Call:
         call = _Call(self._monotonic_ns + _ns(seconds), callback)
@@ -101,6 +102,12 @@ class ManualClock:
         self._set_unseen = not self._waiters
         self._wake(self._waiters)
 
+    def suspend(self, seconds: float) -> None:
+        """Let a suspended machine's time pass: the monotonic clock stands, the others go on."""
+        self._wall_ns += _ns(seconds)
+        self._boot_ns += _ns(seconds)
+        self._wake_due()
+
     @property
     def waiting(self) -> list[Instant | None]:
         """What is waited for at the moment, None for a wait without an instant."""
@@ -120,6 +127,10 @@ class ManualClock:
         passed = max(0, monotonic_ns - self._monotonic_ns)
         self._monotonic_ns += passed
         self._wall_ns += passed
+        self._boot_ns += passed
+        self._wake_due()
+
+    def _wake_due(self) -> None:
         now = self.now()
         self._wake([w for w in self._waiters if w.until is not None and w.until <= now])
 
