@@ -36,6 +36,7 @@ from scheduler_daemon.store.database import (
 )
 from scheduler_daemon.store.migrate import known
 from scheduler_daemon.store.migrate import migrate as bring_up_to_date
+from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Limits, Store
 from scheduler_daemon.store.upkeep import note_zone_data
 from scheduler_daemon.text import printable
@@ -187,6 +188,11 @@ class Daemon:
             followup_timeout_seconds=self._settings.followup_timeout_seconds,
             max_frame_bytes=self._settings.max_frame_bytes,
             unclaimed_warn_seconds=self._settings.unclaimed_warn_seconds,
+            keep=Keep(
+                self._settings.history_days,
+                self._settings.history_per_reminder,
+                self._settings.ended_days,
+            ),
         )
         schema = known()[-1].number
         return scheduler, StatusBoard(self._clock, store, scheduler, path, schema)

@@ -14,10 +14,12 @@ from scheduler_daemon.clock import Clock
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp, Instant
 from scheduler_daemon.planning import Next, Nothing, Planner, Then
+from scheduler_daemon.retention import Retention
 from scheduler_daemon.sending import Sender
 from scheduler_daemon.server.hosts import Host, Hosts, Key, Peer, Slot
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.star_scans import StarScans
+from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.targets import Targets
 from scheduler_daemon.telling import Teller
@@ -47,6 +49,7 @@ class Scheduler:
         followup_timeout_seconds: float,
         max_frame_bytes: int,
         unclaimed_warn_seconds: float,
+        keep: Keep,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -58,6 +61,7 @@ class Scheduler:
         self._sender = Sender(clock, store, hosts, planner, self._state_changed, teller.dispatched)
         self._unclaimed = Unclaimed(clock, store.reader, hosts, unclaimed_warn_seconds)
         self._upkeep = Upkeep(clock, store, planner, self.changed, self.rescan, teller.ended)
+        self._retention = Retention(clock, store, keep, teller.removed)
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
         self._targets = Targets()
@@ -230,6 +234,7 @@ class Scheduler:
         """Start nothing more; wait for what is in flight, at most so long, and its receipts."""
         self._sender.stopping = True
         await self._upkeep.stop()
+        await self._retention.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
         tasks = list(self._tasks)
@@ -247,6 +252,7 @@ class Scheduler:
         for key in self._targets.take_due(now):
             self._offer(self._state(key))
         await self._unclaimed.look(now)
+        self._retention.look()
         self.last_scan_at = now
         wakes = [self._targets.first(), self._scans.next()]
         self.next_wake_at = min((at for at in wakes if at is not None), default=None)
@@ -259,6 +265,7 @@ class Scheduler:
             log.warning("clock_was_set", seconds=round(step, 3))
             # Targets that were due may lie ahead again.
             self.rescan()
+            self._retention.look_again()
         if step < 0:
             self._unclaimed.forget()
             self._upkeep.start()

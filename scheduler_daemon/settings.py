@@ -74,6 +74,7 @@ def _groups(entries: tuple[int | str, ...]) -> tuple[int | str, ...]:
 AbsolutePath = Annotated[Path, BeforeValidator(_absolute)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Seconds = Annotated[float, Field(ge=0.001, le=86_400)]
+Days = Annotated[int, Field(ge=1, le=36_500)]
 Accounts = Annotated[tuple[int | str, ...], Field(strict=False)]  # lists of TOML and JSON are lists
 
 
@@ -152,6 +153,23 @@ class Settings(BaseModel):
             description="A reminder overdue without a host for so long is warned of, in seconds.",
         ),
     ] = 3_600
+    history_days: Annotated[
+        Days,
+        Field(
+            description="How long receipts are kept, in days; the newest of an active reminder"
+            " stays."
+        ),
+    ] = 30
+    history_per_reminder: Annotated[
+        Count, Field(description="Number of receipts kept for one reminder.")
+    ] = 200
+    ended_days: Annotated[
+        Days,
+        Field(
+            description="How long ended reminders are kept, and the idempotency keys of those"
+            " that are gone, in days."
+        ),
+    ] = 30
     stop_timeout_seconds: Annotated[
         Seconds,
         Field(description="How long stopping waits for follow-ups in flight, in seconds."),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp, Occurrence, Reminder
 from scheduler_daemon.store.receipts import Left
+from scheduler_daemon.store.retention import Gone
 from scheduler_daemon.watching import Watchers
 
 log = get_logger(__name__)
@@ -53,6 +54,10 @@ class Teller:
     def ended(self, reminder: Reminder) -> None:
         """A record ended by itself."""
         self._watchers.tell(reminder.owner_uid, reminder.session_id, reminder.id, "ended")
+
+    def removed(self, gone: Gone) -> None:
+        """An ended reminder was kept for long enough."""
+        self._watchers.tell(gone.owner_uid, gone.session_id, f"r{gone.number}", "deleted")
 
     def _follow_up(self, reminders: Sequence[Reminder], left: Left) -> None:
         for reminder in reminders:

@@ -25,7 +25,7 @@ LAYERS = [
     {"wire", "params", "config"},
     {"delivery", "store", "hosts", "client", "watching"},
     {"acts", "changes", "filters", "planning", "sessions", "star_scans", "targets", "telling"},
-    {"views", "sending", "unclaimed", "upkeep"},
+    {"views", "sending", "retention", "unclaimed", "upkeep"},
     {"scheduler"},
     {"desk"},
     {"reminder_acts", "session_care"},
@@ -62,7 +62,7 @@ ONLY = {
 
 OUTSIDE = {
     "aiosqlite": {"store"},
-    "sqlite3": {"store", "daemon", "status", "upkeep", "cli"},
+    "sqlite3": {"store", "daemon", "status", "retention", "upkeep", "cli"},
     "socket": {"server", "client", "daemon"},
     "socketserver": set(),
     "time": {"clock"},

@@ -33,6 +33,9 @@ SEMANTICS = {
     "followup_timeout_seconds": 30,
     "write_wait_seconds": 10,
     "unclaimed_warn_seconds": 3_600,
+    "history_days": 30,
+    "history_per_reminder": 200,
+    "ended_days": 30,
     "stop_timeout_seconds": 10,
     "allowed_uids": (),
     "allowed_gids": (),
@@ -512,7 +515,8 @@ class TestExample:
                 assert "in seconds" in schema["description"], key
             if schema["type"] == "integer":
                 words = schema["description"]
-                assert words.startswith("Number of ") or "in bytes" in words or "in char" in words
+                units = ("in bytes", "in char", "in days")
+                assert words.startswith("Number of ") or any(unit in words for unit in units)
 
     def test_accepted_values_are_json_where_they_are_lists(self) -> None:
         for key in ("allowed_uids", "allowed_gids"):

@@ -61,9 +61,9 @@ def value(conn: sqlite3.Connection, name: str, values: dict[str, Any]) -> Any:
     return row[0] if row else None
 
 
-def column(conn: sqlite3.Connection, name: str) -> list[Any]:
+def column(conn: sqlite3.Connection, name: str, values: dict[str, Any] | None = None) -> list[Any]:
     """The values of a statement that gives one in each row."""
-    return [each for (each,) in conn.execute(QUERIES[name])]
+    return [each for (each,) in conn.execute(QUERIES[name], values or {})]
 
 
 def maybe_instant(text: str | None) -> Instant | None:

@@ -227,6 +227,78 @@ ORDER BY computed_at LIMIT :count
 SELECT {reminder} FROM reminders
 WHERE number > :number AND status <> 'set_aside' ORDER BY number LIMIT :count
 
+-- name: old_receipts
+-- Receipts of before an instant, oldest first, and which must stay.
+-- Of a reminder that has not ended: the newest, and the one that says under which clock it came.
+SELECT d.admitted_at, d.number, d.reminder_number, r.status IS NOT NULL AND r.status <> 'ended'
+  AND (d.occurrence_at IS r.last_occurrence_at OR NOT EXISTS (SELECT 1 FROM dispatches AS n
+    WHERE n.reminder_number = d.reminder_number AND n.number > d.number))
+FROM dispatches AS d INDEXED BY dispatches_by_admission
+LEFT JOIN reminders AS r ON r.number = d.reminder_number
+WHERE d.admitted_at = :after_at AND d.number > :after_number AND :after_at < :history_limit
+UNION ALL
+SELECT d.admitted_at, d.number, d.reminder_number, r.status IS NOT NULL AND r.status <> 'ended'
+  AND (d.occurrence_at IS r.last_occurrence_at OR NOT EXISTS (SELECT 1 FROM dispatches AS n
+    WHERE n.reminder_number = d.reminder_number AND n.number > d.number))
+FROM dispatches AS d INDEXED BY dispatches_by_admission
+LEFT JOIN reminders AS r ON r.number = d.reminder_number
+WHERE d.admitted_at > :after_at AND d.admitted_at < :history_limit
+ORDER BY d.admitted_at, d.number LIMIT :count
+
+-- name: receipts_after
+-- The reminders of the receipts after one, in the order written.
+SELECT number, reminder_number FROM dispatches
+WHERE number > :after_number ORDER BY number LIMIT :count
+
+-- name: newest_receipt
+-- The newest receipt of all.
+SELECT number FROM dispatches WHERE number > 0 ORDER BY number DESC LIMIT 1
+
+-- name: receipt_beyond
+-- The newest receipt of a reminder that is beyond so many.
+SELECT number FROM dispatches
+WHERE reminder_number = :number ORDER BY number DESC LIMIT 1 OFFSET :keep
+
+-- name: receipts_up_to
+-- Receipts of a reminder up to one of them, but for that which says under which clock it came last.
+SELECT d.number FROM dispatches AS d LEFT JOIN reminders AS r ON r.number = d.reminder_number
+WHERE d.reminder_number = :number AND d.number <= :newest
+  AND (r.status IS NULL OR r.status = 'ended' OR d.occurrence_at IS NOT r.last_occurrence_at)
+ORDER BY d.number LIMIT :count
+
+-- name: remove_receipt
+-- A receipt goes.
+DELETE FROM dispatches WHERE number = :number
+
+-- name: remove_unsent_words
+-- Former words of a reminder that none of its receipts refers to.
+DELETE FROM past_words WHERE reminder_number = :number AND words_revision NOT IN (
+  SELECT words_revision FROM dispatches WHERE reminder_number = :number)
+
+-- name: ended_before
+-- Reminders that ended before an instant after a place, and whether a run of theirs still waits.
+SELECT r.ended_at, r.number, r.number,
+  EXISTS (SELECT 1 FROM runs AS e WHERE e.reminder_number = r.number)
+FROM reminders AS r INDEXED BY reminders_by_end
+WHERE r.status = 'ended' AND r.ended_at = :after_at AND r.number > :after_number
+  AND :after_at < :ended_limit
+UNION ALL
+SELECT r.ended_at, r.number, r.number,
+  EXISTS (SELECT 1 FROM runs AS e WHERE e.reminder_number = r.number)
+FROM reminders AS r INDEXED BY reminders_by_end
+WHERE r.status = 'ended' AND r.ended_at > :after_at AND r.ended_at < :ended_limit
+ORDER BY r.ended_at, r.number LIMIT :count
+
+-- name: keys_gone_before
+-- Idempotency keys whose reminder is gone since before an instant.
+SELECT owner_uid, session_id, key FROM idempotency_keys
+WHERE gone_at < :ended_limit ORDER BY gone_at LIMIT :count
+
+-- name: remove_key
+-- An idempotency key goes: a request with it is a new one.
+DELETE FROM idempotency_keys
+WHERE owner_uid = :owner AND session_id = :session AND key = :key
+
 -- name: meta_value
 -- A fact about the file itself.
 SELECT value FROM meta WHERE name = :name

@@ -95,6 +95,10 @@ class Reader:
             self._failed(str(error))
             raise PersistenceFailed(UNREAD) from error
 
+    async def upkeep(self, look: Callable[[sqlite3.Connection], T]) -> T:
+        """A look of the store's own upkeep (store/retention.py), which changes nothing."""
+        return await self._look(look)
+
     async def get(
         self, number: int, owner: int | None, session: str | None
     ) -> tuple[Reminder, Dispatch | None] | BadRow | None:

@@ -69,8 +69,8 @@ FROM reminders WHERE number <= 200 OR number % 5 = 0
 """
 _FILL_KEYS = """
 INSERT INTO idempotency_keys (
-  owner_uid, session_id, key, request_hash, reminder_number, created_at, asked_of)
-SELECT owner_uid, session_id, 'k' || number, 'h', number, :now, number
+  owner_uid, session_id, key, request_hash, reminder_number, created_at, asked_of, gone_at)
+SELECT owner_uid, session_id, 'k' || number, 'h', number, :now, number, iif(number % 2, NULL, :now)
 FROM reminders WHERE number = 1 OR number % 5 = 0
 """
 _FILL_WORDS = """
@@ -157,6 +157,11 @@ VALUES: dict[str, Any] = {
     "recurring": 1,
     "after_session": "s1",
     "after_owner": 0,
+    "after_at": NOW,
+    "history_limit": instant_text(later(1)),
+    "ended_limit": instant_text(later(1)),
+    "keep": 150,
+    "newest": 100,
     # what is written
     **dict.fromkeys(RULE_COLUMNS),
     "kind": "daily",

@@ -21,6 +21,7 @@ from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.store.database import Database
 from scheduler_daemon.store.migrate import migrate
+from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Limits, Store
 from scheduler_daemon.watching import Watchers
 from scheduler_daemon.wire import params
@@ -148,6 +149,7 @@ class World:
             followup_timeout_seconds=30.0,
             max_frame_bytes=self.max_frame_bytes,
             unclaimed_warn_seconds=settings.get("unclaimed_warn_seconds", 3600.0),
+            keep=settings.get("keep", Keep(30, 200, 30)),
         )
         limits = settings.get("limits", Limits(1000, 100_000))
         bounds = Bounds(32768, limits, self.max_frame_bytes)
