@@ -40,6 +40,7 @@ from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Limits, Store
 from scheduler_daemon.store.upkeep import note_zone_data
 from scheduler_daemon.text import printable
+from scheduler_daemon.troubles import Troubles
 from scheduler_daemon.watching import Watchers
 
 DATABASE = "scheduler.db"
@@ -131,6 +132,7 @@ class Daemon:
         self._settings = settings
         self._clock = clock
         self._watchers = Watchers()
+        self._troubles = Troubles(clock.monotonic)
         self._stop = asyncio.Event()
         self._rescan: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
@@ -185,6 +187,7 @@ class Daemon:
             store,
             Hosts(self._clock),
             self._watchers,
+            self._troubles,
             followup_timeout_seconds=self._settings.followup_timeout_seconds,
             max_frame_bytes=self._settings.max_frame_bytes,
             unclaimed_warn_seconds=self._settings.unclaimed_warn_seconds,
@@ -303,7 +306,7 @@ class Daemon:
 
     def _persistence_failed(self, status: StatusBoard, text: str) -> None:
         status.persistence_failed(self._clock.now(), PersistenceFailed.code)
-        log.error("database_failed", reason=text)
+        self._troubles.warn("database_failed", text, reason=text)
 
 
 async def _any_of(looping: asyncio.Task[None], *events: asyncio.Event) -> None:

@@ -14,6 +14,7 @@ from scheduler_daemon.errors import PermissionDenied, PersistenceUncertain, Remi
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.scheduler import Scheduler
+from scheduler_daemon.server.hosts import Key
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import NOT_FOUND, Limits, Store, Which
 from scheduler_daemon.views import reminder_view, waiting_for
@@ -61,7 +62,7 @@ class Desk:
         self.clock = clock
         self.store = store
         self.scheduler = scheduler
-        self.watchers = watchers
+        self._watchers = watchers
         self.bounds = bounds
 
     async def found(self, which: Which) -> shapes.Reminder:
@@ -132,7 +133,21 @@ class Desk:
         key = (reminder.owner_uid, reminder.session_id)
         self.logged(event, caller, key, reminder_id=reminder.id, kind=reminder.rule.kind)
         if change is not None:
-            self.watchers.tell(*key, reminder.id, change, view)
+            self.tell(key, reminder.id, change, view)
+
+    def tell(
+        self,
+        key: Key,
+        reminder_id: str,
+        change: shapes.Change,
+        view: shapes.Reminder | None = None,
+        *,
+        also: str | None = None,
+    ) -> None:
+        """Tell watchers of a change that is on disk: what goes wrong here is not its caller's."""
+        owner, session = key
+        with self.scheduler.troubles.caught("telling_failed", owner_uid=owner, session_id=session):
+            self._watchers.tell(owner, session, reminder_id, change, view, also=also)
 
     def logged(self, event: str, caller: Caller, key: tuple[int, str], **more: object) -> None:
         """Log what a caller did in a Session."""

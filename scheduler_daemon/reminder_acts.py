@@ -77,7 +77,7 @@ class ReminderActs:
         key = (reminder.owner_uid, reminder.session_id)
         self._scheduler.changed(key, revives=revives)
         if reminder.status == "ended":
-            self._desk.watchers.tell(*key, reminder.id, "ended")
+            self._desk.tell(key, reminder.id, "ended")
         elif is_beyond(reminder, reminder.scheduled_at):
             self._scheduler.left_beyond_end()
 

@@ -6,11 +6,11 @@ It awaits the file and the clock, never a host: each message is a task of its ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from scheduler_daemon.clock import Clock
+from scheduler_daemon.clock import Clock, Handle
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp, Instant
 from scheduler_daemon.planning import Next, Nothing, Planner, Then
@@ -23,6 +23,7 @@ from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.targets import Targets
 from scheduler_daemon.telling import Teller
+from scheduler_daemon.troubles import RETRY_SECONDS, Confined, Troubles, asked_to_end
 from scheduler_daemon.unclaimed import Unclaimed
 from scheduler_daemon.upkeep import Upkeep
 from scheduler_daemon.watching import Watchers
@@ -30,14 +31,15 @@ from scheduler_daemon.watching import Watchers
 LOOKS = 500
 """Sessions whose target is read in one go."""
 
-RETRY_SECONDS = 1.0
-"""How long the loop waits after a round that failed."""
-
 log = get_logger(__name__)
 
 
 class Scheduler:
-    """Decides what goes to whom, and when to look again."""
+    """Decides what goes to whom, and when to look again.
+
+    `came_round` is called whenever the loop has come round, also when that round failed and is
+    tried again; `go_round` makes it. `last_scan_at` is of the last round that did not fail.
+    """
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Scheduler:
         store: Store,
         hosts: Hosts,
         watchers: Watchers,
+        troubles: Troubles,
         *,
         followup_timeout_seconds: float,
         max_frame_bytes: int,
@@ -55,22 +58,29 @@ class Scheduler:
         self._store = store
         self.hosts = hosts
         self._timeout = followup_timeout_seconds
-        teller = Teller(watchers, self.left_beyond_end)
-        planner = Planner(clock, store, teller.settled, max_frame_bytes=max_frame_bytes)
+        self.troubles = troubles
+        teller = Teller(watchers, troubles, self.left_beyond_end)
+        settled = troubles.kept_from("telling_failed", teller.settled)
+        dispatched = troubles.kept_from("telling_failed", teller.dispatched)
+        ended = troubles.kept_from("telling_failed", teller.ended)
+        planner = Planner(clock, store, settled, max_frame_bytes=max_frame_bytes)
         self._planner = planner
-        self._sender = Sender(clock, store, hosts, planner, self._state_changed, teller.dispatched)
+        self._sender = Sender(
+            clock, store, hosts, planner, troubles, self._state_changed, dispatched
+        )
         self._unclaimed = Unclaimed(clock, store.reader, hosts, unclaimed_warn_seconds)
-        self._upkeep = Upkeep(clock, store, planner, self.changed, self.rescan, teller.ended)
-        self._retention = Retention(clock, store, keep, teller.removed)
+        self._upkeep = Upkeep(clock, store, planner, troubles, self.changed, self.rescan, ended)
+        removed = troubles.kept_from("telling_failed", teller.removed)
+        self._retention = Retention(clock, store, keep, removed)
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
         self._targets = Targets()
-        self._scans = StarScans(
-            clock, store.reader, hosts, lambda key: self._offer(self._state(key))
-        )
+        self._retry: Handle | None = None
+        self._confined = Confined(clock, troubles, self._look_at)
+        self._scans = StarScans(clock, store.reader, hosts, self._offer_it)
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._failures = 0
+        self.came_round: Callable[[], None] = lambda: None
         self.scanned = asyncio.Event()
         self.last_scan_at: Instant | None = None
         self.next_wake_at: Instant | None = None
@@ -82,15 +92,17 @@ class Scheduler:
 
         `revives`: it was made, resumed or re-timed, so hosts that called it gone are asked again.
         """
-        state = self._states.get(key)
-        if state is not None:
-            state.epoch += 1
-        if revives:
-            self.hosts.forget_gone(key)
-        if state is not None or self.hosts.first(key) is not None:
-            self._look_at(key)
-        elif self._unclaimed.due:
-            self._woken.set()
+        # Whoever changed it is answered, whatever happens here: it is on disk.
+        with self._confined.to(key):
+            state = self._states.get(key)
+            if state is not None:
+                state.epoch += 1
+            if revives:
+                self.hosts.forget_gone(key)
+            if state is not None or self.hosts.first(key) is not None:
+                self._look_at(key)
+            elif self._unclaimed.due:
+                self._woken.set()
 
     @contextmanager
     def holding(self, *keys: Key) -> Iterator[list[SessionState]]:
@@ -118,10 +130,8 @@ class Scheduler:
             moving.holding.append(to)
 
     def _release_held_by(self, state: SessionState) -> None:
-        if not state.busy:
-            for held in state.holding:
-                self._release(held)
-            state.holding.clear()
+        while state.holding and not state.busy:
+            self._release(state.holding.pop())
 
     def left_beyond_end(self) -> None:
         """A record lies beyond its end and is active: it ends once the clock can be trusted."""
@@ -207,8 +217,8 @@ class Scheduler:
 
     @property
     def failures(self) -> int:
-        """How many rounds and messages failed by a defect of ours; all were tried again."""
-        return self._failures + self._sender.failures
+        """How many defects of ours were met; what they kept from being done is tried again."""
+        return self.troubles.count
 
     # --- the loop
 
@@ -218,17 +228,28 @@ class Scheduler:
         self._upkeep.start()
         while True:
             self._woken.clear()
+            until = None
             try:
                 await self._round()
                 until = self.next_wake_at
-            except Exception:
-                # A failed read is never taken for an empty store: look again, soon.
-                self._failures += 1
-                log.exception("round_failed")
-                self._forget_targets()
-                until = None
-                self._clock.call_later(RETRY_SECONDS, self._woken.set)
+            except (Exception, asyncio.CancelledError) as error:
+                if asked_to_end(error):
+                    raise
+                self._try_again(error)
+            self.came_round()
             await self._clock.wait(until, self._woken)
+
+    def _try_again(self, error: BaseException) -> None:
+        """A failed read is never taken for an empty store: look again, soon."""
+        self.troubles.met("round_failed", error)
+        self._forget_targets()
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = self._clock.call_later(RETRY_SECONDS, self._woken.set)
+
+    def go_round(self) -> None:
+        """Let the loop come round, though nothing calls for it."""
+        self._woken.set()
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more; wait for what is in flight, at most so long, and its receipts."""
@@ -247,12 +268,14 @@ class Scheduler:
     async def _round(self) -> None:
         self._notice_step()
         await self._look()
-        await self._scans.go_on()
         now = self._clock.now()
         for key in self._targets.take_due(now):
-            self._offer(self._state(key))
-        await self._unclaimed.look(now)
-        self._retention.look()
+            self._offer_it(key)
+        await self._scans.go_on()
+        with self.troubles.caught("unclaimed_not_seen"):
+            await self._unclaimed.look(now)
+        with self.troubles.caught("retention_failed"):
+            self._retention.look()
         self.last_scan_at = now
         wakes = [self._targets.first(), self._scans.next()]
         self.next_wake_at = min((at for at in wakes if at is not None), default=None)
@@ -279,7 +302,8 @@ class Scheduler:
                 del self._dirty[key]  # before it is read: what changes meanwhile is read again
             targets = await self._store.reader.targets(keys)
             for key in keys:
-                self._learn(key, targets[key])
+                with self._confined.to(key):
+                    self._learn(key, targets[key])
 
     def _learn(self, key: Key, target: Instant | None) -> None:
         state = self._states.get(key)
@@ -304,6 +328,10 @@ class Scheduler:
 
     # --- from due to a task
 
+    def _offer_it(self, key: Key) -> None:
+        with self._confined.to(key):
+            self._offer(self._state(key))
+
     def _offer(self, state: SessionState) -> None:
         """Start the Session's next message if a host with a free slot takes it."""
         if state.busy or state.held or state.pause or self._sender.stopping:
@@ -322,13 +350,14 @@ class Scheduler:
         state.task.add_done_callback(self._tasks.discard)
 
     async def _send(self, state: SessionState, host: Host, slot: Slot) -> None:
-        try:
-            following = await self._sender.send_next(state, host, slot)
-        finally:
-            state.task = None
-            host.free_slot(slot)
-            self._release_held_by(state)
-        self._follow(state, following)
+        with self._confined.to(state.key):
+            try:
+                following = await self._sender.send_next(state, host, slot)
+            finally:
+                state.task = None
+                host.free_slot(slot)
+                self._release_held_by(state)
+            self._follow(state, following)
 
     def _follow(self, state: SessionState, following: Next) -> None:
         if isinstance(following, Nothing):
@@ -344,7 +373,7 @@ class Scheduler:
             while waiting and host.has_slot(silent):
                 key = next(iter(waiting))
                 del waiting[key]
-                self._offer(self._state(key))
+                self._offer_it(key)
         if host.uid in self._scans:
             self._woken.set()
 
@@ -359,10 +388,11 @@ class Scheduler:
     async def _record_late(
         self, state: SessionState, host: str, followup: FollowUp, message_id: str | None
     ) -> None:
-        await self._sender.record(state, followup, host, message_id)
-        self._release_held_by(state)
-        state.resume()
-        self._look_at(state.key)
+        with self._confined.to(state.key):
+            await self._sender.record(state, followup, host, message_id)
+            self._release_held_by(state)
+            state.resume()
+            self._look_at(state.key)
 
     # --- small things
 

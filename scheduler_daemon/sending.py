@@ -10,7 +10,6 @@ from typing import Literal
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.delivery.backoff import pause
 from scheduler_daemon.delivery.framing import followup_params
-from scheduler_daemon.errors import SchedulerError
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp
 from scheduler_daemon.planning import Next, Planner, Then, Unbuilt
@@ -37,6 +36,7 @@ from scheduler_daemon.sessions import (
     message_in,
 )
 from scheduler_daemon.store.store import Left, Store
+from scheduler_daemon.troubles import Troubles, asked_to_end
 
 UNBUILT = "the daemon could not put the message together; its log says why"
 TROUBLE = "the daemon met an error of its own; its log says which, and it tries again"
@@ -50,8 +50,8 @@ class Sender:
     """Sends what is due in one Session at a time.
 
     `changed` is called with a Session's state when its pause or that of one of its messages
-    ends, `dispatched` when the receipts of a follow-up are on disk. Once `stopping` is set nothing
-    more is pushed. `failures` counts defects that were met.
+    ends, `dispatched`, which must not raise, when the receipts of a follow-up are on disk. Once
+    `stopping` is set nothing more is pushed.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Sender:
         store: Store,
         hosts: Hosts,
         planner: Planner,
+        troubles: Troubles,
         changed: Callable[[SessionState], None],
         dispatched: Callable[[FollowUp, Left], None],
     ) -> None:
@@ -67,10 +68,10 @@ class Sender:
         self._store = store
         self._hosts = hosts
         self._planner = planner
+        self._troubles = troubles
         self._changed = changed
         self._dispatched = dispatched
         self.stopping = False
-        self.failures = 0
 
     async def send_next(self, state: SessionState, host: Host, slot: Slot) -> Next:
         """Send the Session's next follow-up to `host` and deal with what comes of it."""
@@ -84,11 +85,13 @@ class Sender:
                 return Then.LOOK
             return await self._push(state, host, slot, planned)
         except Unbuilt as error:
-            log.exception("followup_not_built", owner_uid=state.key[0], session_id=state.key[1])
+            cause = error.__cause__ or error
+            self._troubles.met("followup_not_built", cause, **_whose(state))
             return self._refused(state, error.message, state.begin(error.message), UNBUILT)
-        except Exception:
-            self.failures += 1
-            log.exception("sending_failed", owner_uid=state.key[0], session_id=state.key[1])
+        except (Exception, asyncio.CancelledError) as error:
+            if asked_to_end(error):
+                raise
+            self._troubles.met("sending_failed", error, **_whose(state))
             self._pause(state, "refused", None, 0, TROUBLE)
             return Then.WAIT
 
@@ -97,8 +100,8 @@ class Sender:
         tried = state.begin(message)
         try:
             params = followup_params(followup, tried.attempts)
-        except Exception:
-            log.exception("followup_not_built", **_ids(followup))
+        except Exception as error:  # noqa: BLE001  whatever it is, it speaks of the message
+            self._troubles.met("followup_not_built", error, **_ids(followup))
             return self._refused(state, message, tried, UNBUILT)
         log.debug("followup_pushed", host=host.name, attempt=tried.attempts, **_ids(followup))
         state.pushed = followup
@@ -194,15 +197,14 @@ class Sender:
         while True:
             try:
                 left = await self._store.record(followup, admitted_at, host, message_id)
+                state.recorded(followup)
                 break
-            except SchedulerError as error:
-                log.warning("receipt_not_written", code=error.code, **_ids(followup))
-            except Exception:
-                self.failures += 1
-                log.exception("receipt_not_written", **_ids(followup))
+            except (Exception, asyncio.CancelledError) as error:
+                if asked_to_end(error):
+                    raise
+                self._troubles.met("receipt_not_written", error, **_ids(followup))
             attempts += 1
             await self._wait(pause(attempts, random()))  # noqa: S311  jitter, no secret
-        state.recorded(followup)
         self._dispatched(followup, left)
         log.info("followup_admitted", host=host, message_id=message_id, **_ids(followup))
 
@@ -210,6 +212,10 @@ class Sender:
         over = asyncio.Event()
         self._clock.call_later(seconds, over.set)
         await over.wait()
+
+
+def _whose(state: SessionState) -> dict[str, object]:
+    return {"owner_uid": state.key[0], "session_id": state.key[1]}
 
 
 def _ids(followup: FollowUp) -> dict[str, object]:

@@ -179,7 +179,7 @@ class Service:
             key = await self._desk.written(self._store.delete(one, self._clock.now()))
         if key is not None:
             self._desk.logged("reminder_deleted", caller, key, reminder_id=asked.id)
-            self._desk.watchers.tell(*key, asked.id, "deleted")
+            self._desk.tell(key, asked.id, "deleted")
             self._scheduler.changed(key)
         return {"id": asked.id, "deleted": key is not None}
 

@@ -52,7 +52,7 @@ class SessionCare:
         }
         self._desk.logged("session_forgotten", caller, key, **counts)
         for reminder_id in gone.reminders:
-            self._desk.watchers.tell(*key, reminder_id, "deleted")
+            self._desk.tell(key, reminder_id, "deleted")
         self._desk.scheduler.changed(key)
         return counts
 
@@ -74,5 +74,5 @@ class SessionCare:
             "session_transferred", caller, key, to_session_id=asked.to, reminders=len(moved)
         )
         for reminder_id in moved:
-            self._desk.watchers.tell(*to_key, reminder_id, "updated", also=asked.from_)
+            self._desk.tell(to_key, reminder_id, "updated", also=asked.from_)
         return {"reminders": len(moved)}

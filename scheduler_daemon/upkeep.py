@@ -19,9 +19,7 @@ from scheduler_daemon.store.upkeep import (
     end_beyond,
     recompute_zones,
 )
-
-RETRY_SECONDS = 1.0
-"""How long upkeep that failed waits before it begins again."""
+from scheduler_daemon.troubles import RETRY_SECONDS, Troubles, asked_to_end
 
 log = get_logger(__name__)
 
@@ -40,6 +38,7 @@ class Upkeep:
         clock: Clock,
         store: Store,
         planner: Planner,
+        troubles: Troubles,
         changed: Callable[[Key], None],
         lost: Callable[[], None],
         ended: Callable[[Reminder], None],
@@ -47,6 +46,7 @@ class Upkeep:
         self._clock = clock
         self._store = store
         self._planner = planner
+        self._troubles = troubles
         self._changed = changed
         self._lost = lost
         self._ended = ended
@@ -75,8 +75,10 @@ class Upkeep:
                 await self._correct_ahead()
                 await self._recompute_zones()
                 await self._end_beyond()
-            except Exception:
-                log.exception("upkeep_failed")
+            except (Exception, asyncio.CancelledError) as error:
+                if asked_to_end(error):
+                    raise
+                self._troubles.met("upkeep_failed", error)
                 self._lost()
                 self._retry = self._clock.call_later(RETRY_SECONDS, self.start)
 

@@ -157,10 +157,15 @@ class Connection(asyncio.Protocol):
         elif isinstance(message, messages.Notification):
             self._note(message)
         elif self._host is not None:
-            if isinstance(message, messages.Result):
-                self._host.answered(message.id, outcome_of(message.value))
-            else:
-                self._host.answered(message.id, refusal_of(message.error))
+            # What goes wrong with one answer must not cost the host its connection.
+            with self._scheduler.troubles.caught("answer_not_read", uid=self.caller.uid):
+                self._take_answer(self._host, message)
+
+    def _take_answer(self, host: Host, message: messages.Result | messages.Error) -> None:
+        if isinstance(message, messages.Result):
+            host.answered(message.id, outcome_of(message.value))
+        else:
+            host.answered(message.id, refusal_of(message.error))
 
     def _note(self, message: messages.Notification) -> None:
         """Carry out the one notification that there is; others are of newer versions."""
@@ -171,7 +176,8 @@ class Connection(asyncio.Protocol):
         except SchedulerError:
             log.debug("notification_ignored", uid=self.caller.uid, method=message.method)
             return
-        self._scheduler.ready(self._host, asked.session_id)
+        with self._scheduler.troubles.caught("ready_not_taken", uid=self.caller.uid):
+            self._scheduler.ready(self._host, asked.session_id)
 
     def _ask(self, request: messages.Request) -> None:
         method = METHODS.get(request.method)

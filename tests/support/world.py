@@ -23,6 +23,7 @@ from scheduler_daemon.store.database import Database
 from scheduler_daemon.store.migrate import migrate
 from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Limits, Store
+from scheduler_daemon.troubles import Troubles
 from scheduler_daemon.watching import Watchers
 from scheduler_daemon.wire import params
 from scheduler_daemon.wire.frames import encode
@@ -146,6 +147,7 @@ class World:
             store,
             self.hosts,
             self.watchers,
+            Troubles(clock.monotonic),
             followup_timeout_seconds=30.0,
             max_frame_bytes=self.max_frame_bytes,
             unclaimed_warn_seconds=settings.get("unclaimed_warn_seconds", 3600.0),
