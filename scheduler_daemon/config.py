@@ -24,6 +24,9 @@ __all__ = ["ConfigError", "Effective", "Settings", "flag", "load", "load_setting
 
 PREFIX = "SCHEDULER_DAEMON_"
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+CRASH_VARIABLE = f"{PREFIX}CRASH_AT"
+"""Names the point where a test build of the daemon kills itself (tests/faults)."""
+
 _CLOSERS = ("]", "}", '"""', "'''")  # every TOML statement of several lines ends on one of these
 
 
@@ -156,6 +159,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
     for name, text in sorted(environ.items()):
         if not name.startswith(PREFIX) or name == CONFIG_VARIABLE:
             continue
+        if name == CRASH_VARIABLE:
+            raise ConfigError(f"{name} is for the test build of the daemon; unset it")
         if name not in names:
             raise ConfigError(_unknown(f"{name}: unknown variable", name, names))
         if text:

@@ -225,6 +225,15 @@ class TestTexts:
             " did you mean SCHEDULER_DAEMON_MAX_PROMPT_CHARS?"
         )
 
+    @pytest.mark.parametrize("point", ["before_ready", ""])
+    def test_the_variable_that_lets_the_test_build_crash_is_refused_in_one_sentence(
+        self, environ: dict[str, str], point: str
+    ) -> None:
+        environ["SCHEDULER_DAEMON_CRASH_AT"] = point
+        assert refusal(environ=environ) == (
+            "SCHEDULER_DAEMON_CRASH_AT is for the test build of the daemon; unset it"
+        )
+
     def test_variables_of_others_do_not_matter(self, environ: dict[str, str]) -> None:
         environ |= {"SCHEDULER_X": "1", "scheduler_daemon_socket": "x", "SOCKET": "x"}
         load_settings(environ=environ)
