@@ -1,0 +1,11 @@
+"""What must hold when something breaks: real processes, real files, faults on purpose.
+
+`crashing.py` is the test build of the daemon: it kills itself at a named point (points.py) and
+takes its time from its standard input (dials.py). `nursery.py` forks such processes from one that
+has loaded the program already, so that a thousand starts are affordable.
+
+Longer forms, by environment variables:
+
+- SCHEDULER_DAEMON_TEST_KILLS=1000: so many kills in test_random_kills.py (20 otherwise);
+  SCHEDULER_DAEMON_TEST_SEED=N chooses its steps, what was taken is printed.
+"""
