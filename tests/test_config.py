@@ -436,7 +436,7 @@ class TestFile:
             lines += ["# ] comment"] * gap
             expected[key] = len(lines) + 1
             written = toml_value(tuple(value) if isinstance(value, list) else value)
-            if gap == 1:
+            if gap == 1 and isinstance(value, list):
                 written = written.replace("[", "[\n").replace(", ", ",\n")
             lines += f"{toml_value(key)} = {written}".split("\n")
         text = "\r\n".join(lines) if len(lines) % 2 else "\n".join(lines)
