@@ -211,7 +211,10 @@ RETURNING owner_uid, session_id
 
 -- name: retarget
 -- A target computed anew, unless it moved or its timing changed meanwhile.
+-- Skips are of the time that it was counted from.
 UPDATE reminders SET scheduled_at = :target, after_at = :after_at, computed_at = :computed_at,
+  skips_after_at = iif(after_at = :after_at, skips_after_at, NULL),
+  skips_to_at = iif(after_at = :after_at, skips_to_at, NULL),
   generation = generation + (last_occurrence_at IS NOT NULL AND :target <= last_occurrence_at)
 WHERE number = :number AND timing_revision = :timing_revision AND status = 'active'
   AND scheduled_at = :former

@@ -2,356 +2,173 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from dataclasses import replace
+from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import precondition, rule
 
-from scheduler_daemon.errors import IdempotencyConflict, LimitReached, ReminderNotFound
-from scheduler_daemon.model import After, At, FollowUp, Instant, Occurrence, Reminder
+from scheduler_daemon.delivery.plan import occurrence, run_by_hand
+from scheduler_daemon.model import At, FollowUp, Occurrence, OneShot, Reminder
 from scheduler_daemon.rules import first
-from scheduler_daemon.store.database import connect
-from scheduler_daemon.store.queries import QUERIES
-from scheduler_daemon.store.rows import BadRow, decode_reminder
-from scheduler_daemon.store.store import Created, Limits, Store, Which
-from tests.store.support import (
-    CRON,
-    DAILY,
-    HOURLY,
-    OWNER,
-    T0,
-    Ticks,
-    assert_counted,
-    at,
-    draft,
-    followup,
-    later,
-    new_file,
+from scheduler_daemon.store.upkeep import correct_ahead, end_beyond
+from tests.store.machine import (
+    KEYS,
+    picks,
+    plain,
 )
+from tests.store.machine_callers import Callers
+from tests.store.model import (
+    Key,
+    as_it_was,
+    decision,
+    is_beyond,
+    occurrence_id,
+    recomputed,
+)
+from tests.store.support import later
 
-T = TypeVar("T")
+Words = tuple[str | None, str]
 
-LIMITS = Limits(per_session=4, per_owner=6)
-
-sessions = st.tuples(st.sampled_from([OWNER, OWNER + 1]), st.sampled_from(["s1", "s2"]))
-rules = st.sampled_from([After(60), After(3600), at(7200), HOURLY, DAILY, CRON])
-words = st.sampled_from([(None, "one"), ("Title", "two"), ("Title", "three")])
-picks = st.integers(0, 1_000_000)
-
-
-@dataclass
-class Model:
-    """What the file should hold."""
-
-    reminders: dict[int, Reminder] = field(default_factory=dict)
-    aside: set[int] = field(default_factory=set)
-    keys: dict[tuple[int, str, str], tuple[str, int]] = field(default_factory=dict)
-    receipts: dict[str, tuple[str, int, str, str | None, str]] = field(default_factory=dict)
-    newest: int = 0
-
-    def active(self, owner: int, session: str | None = None) -> list[Reminder]:
-        return [
-            each
-            for each in self.reminders.values()
-            if each.status == "active"
-            and each.number not in self.aside
-            and each.owner_uid == owner
-            and session in (None, each.session_id)
-        ]
-
-    def advance(self, each: Occurrence, decided: Instant, ended: Instant) -> None:
-        now = self.reminders.get(each.reminder.number)
-        planned = each.reminder
-        if now is None or now.status != "active" or now.number in self.aside:
-            return
-        if (now.timing_revision, now.scheduled_at) != (
-            planned.timing_revision,
-            planned.scheduled_at,
-        ):
-            return
-        if each.next_at is None:
-            one_shot = isinstance(planned.rule, After | At)
-            reason: Literal["delivered", "range"] = "delivered" if one_shot else "range"
-            now = replace(now, status="ended", ended_at=ended, ended_reason=reason)
-        else:
-            now = _moved(now, each.next_at, each.next_after, decided)
-        self.reminders[now.number] = now
-
-    def count(self, number: int) -> None:
-        now = self.reminders.get(number)
-        if now is not None:
-            self.reminders[number] = replace(now, dispatch_count=now.dispatch_count + 1)
-
-    def note(self, number: int, occurrence_at: Instant) -> None:
-        now = self.reminders.get(number)
-        if now is None:
-            return
-        last = now.last_occurrence_at
-        if last is not None and last >= occurrence_at:
-            return
-        live = now.status == "active" and number not in self.aside
-        back = live and now.scheduled_at <= occurrence_at
-        self.reminders[number] = replace(
-            now, last_occurrence_at=occurrence_at, generation=now.generation + back
-        )
+ends = st.tuples(st.sampled_from([None, None, 1, 3, 30]), st.sampled_from([None, 1, 2]))
+"""Hours from now to the end, and how many occurrences are wanted."""
 
 
-def _moved(now: Reminder, target: Instant, after: Instant, computed: Instant) -> Reminder:
-    rule = At(target) if isinstance(now.rule, At) else now.rule
-    return replace(now, rule=rule, scheduled_at=target, after_at=after, computed_at=computed)
-
-
-class StoreMachine(RuleBasedStateMachine):
-    """Every act on the store is repeated on the model."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = new_file(Path(self.folder.name))
-        self.loop = asyncio.new_event_loop()
-        self.store = self.run(self.open())
-        self.looking = connect(self.path, read_only=True)
-        self.model = Model()
-        self.now = T0
-        self.snapshots: list[Reminder] = []
-        self.followups: list[FollowUp] = []
-
-    def run(self, act: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(act)
-
-    def open(self) -> Coroutine[Any, Any, Store]:
-        return Store.open(self.path, monotonic=Ticks(), wait_seconds=10, failed=lambda text: None)
-
-    def teardown(self) -> None:
-        self.looking.close()
-        self.run(self.store.close())
-        self.loop.close()
-        self.folder.cleanup()
-
-    # --- acts
-
-    @rule(hours=st.sampled_from([-30, -1, 1, 24, 48]))
-    def let_time_pass_or_set_the_clock(self, hours: int) -> None:
-        self.now = later(hours * 3600, self.now)
-
-    @rule(
-        key=sessions,
-        kind=rules,
-        text=words,
-        again=st.sampled_from([None, "k1", "k2"]),
-        body=st.sampled_from(["h1", "h1", "h2"]),
-    )
-    def create(
-        self, key: tuple[int, str], kind: Any, text: tuple[str | None, str], again: str, body: str
-    ) -> None:
-        if first(kind, self.now) is None:
-            return
-        owner, session = key
-        asked = draft(
-            kind,
-            now=self.now,
-            owner=owner,
-            session=session,
-            title=text[0],
-            prompt=text[1],
-            key=again,
-            request_hash=body,
-        )
-        earlier = self.model.keys.get((owner, session, again or ""))
-        act = self.store.create(asked, self.now, LIMITS)
-        if earlier is not None:
-            self.expect_earlier(act, body, *earlier)
-        elif len(self.model.active(owner, session)) >= 4 or len(self.model.active(owner)) >= 6:
-            with pytest.raises(LimitReached):
-                self.run(act)
-        else:
-            made = self.run(act)
-            assert made.created
-            assert made.number > self.model.newest
-            assert made.reminder is not None
-            self.model.newest = made.number
-            self.model.reminders[made.number] = made.reminder
-            if again:
-                self.model.keys[owner, session, again] = (body, made.number)
-
-    def expect_earlier(
-        self, act: Coroutine[Any, Any, Created], body: str, first_body: str, number: int
-    ) -> None:
-        if body != first_body:
-            with pytest.raises(IdempotencyConflict):
-                self.run(act)
-        elif number in self.model.aside:
-            with pytest.raises(BadRow):
-                self.run(act)
-        else:
-            made = self.run(act)
-            assert (made.number, made.created) == (number, False)
-            assert made.reminder == self.model.reminders.get(number)
-
-    def pick(self, pick: int) -> int:
-        """A number that was once given, or the one after."""
-        return pick % (self.model.newest + 1) + 1
-
-    def expect_change(self, number: int, changed: Callable[[Reminder], Reminder]) -> None:
-        old = self.model.reminders.get(number)
-        act = self.store.change(Which(number, None, None), changed)
-        if old is None or number in self.model.aside:
-            with pytest.raises(ReminderNotFound if old is None else BadRow):
-                self.run(act)
-            return
-        before, after, _ = self.run(act)
-        assert (before, after) == (old, changed(old))
-        self.model.reminders[number] = after
-
-    @rule(pick=picks, text=words)
-    def change_words(self, pick: int, text: tuple[str | None, str]) -> None:
-        def changed(old: Reminder) -> Reminder:
-            new = {"revision": old.revision + 1, "words_revision": old.words_revision + 1}
-            return replace(old, title=text[0], prompt=text[1], **new)  # type: ignore[arg-type]
-
-        self.expect_change(self.pick(pick), changed)
-
-    @rule(pick=picks, kind=rules)
-    def change_timing(self, pick: int, kind: Any) -> None:
-        target = first(kind, self.now)
-
-        def changed(old: Reminder) -> Reminder:
-            if target is None or old.status == "ended":
-                return old
-            moved = replace(_moved(old, target, self.now, self.now), rule=kind)
-            return replace(
-                moved, revision=old.revision + 1, timing_revision=old.timing_revision + 1
-            )
-
-        self.expect_change(self.pick(pick), changed)
-
-    @rule(pick=picks, key=sessions)
-    def delete(self, pick: int, key: tuple[int, str]) -> None:
-        number = self.pick(pick)
-        old = self.model.reminders.get(number)
-        gone = self.run(self.store.delete(Which(number, *key), self.now))
-        if old is not None and (old.owner_uid, old.session_id) == key:
-            assert gone == key
-            del self.model.reminders[number]
-            self.model.aside.discard(number)
-        else:
-            assert gone is None
-
-    @rule(pick=picks)
-    def set_aside(self, pick: int) -> None:
-        number = self.pick(pick)
-        old = self.model.reminders.get(number)
-        keys = self.run(self.store.set_aside([BadRow(number, "rule: because")]))
-        if old is None or number in self.model.aside:
-            assert keys == []
-        else:
-            assert keys == [(old.owner_uid, old.session_id)]
-            self.model.aside.add(number)
+class StoreMachine(Callers):
+    """What comes from due to dispatched, and upkeep, beside what callers do."""
 
     # --- from due to dispatched
 
-    @rule(key=sessions, recurring=st.booleans(), many=st.booleans())
-    def plan(self, key: tuple[int, str], recurring: bool, many: bool) -> None:
+    @rule(
+        pick=picks,
+        what=st.sampled_from(["batch", "often", "one", "run"]),
+        late=st.sampled_from([0, 0, 1, 5, 40]),
+        answer=st.sampled_from(["admitted", "none", "none", "busy"]),
+    )
+    def send(self, pick: int, what: str, late: int, answer: str) -> None:
+        """What is due in a Session, once something is."""
+        targets = {key: at for key in KEYS if (at := self.model.next_target(key)) is not None}
+        if not targets:
+            return
+        self.now = max(self.now, later(late * 3600, min(targets.values())))
+        due = [key for key, at in targets.items() if at <= self.now]
+        self.plan(due[pick % len(due)], what)
+        if answer != "none" and self.flying:
+            self.answer(pick, answer)
+
+    def plan(self, key: Key, what: str) -> None:
+        due = self.model.due(key, self.now)
+        ones = [each for each in due if isinstance(each.rule, OneShot)]
+        often = [each for each in due if each not in ones]
         found = self.run(self.store.reader.due(key, self.now, 10, 10))
-        one_shots, often = found.one_shots, found.recurring
-        due = sorted(self.model.active(*key), key=lambda r: (r.scheduled_at, r.number))
-        due = [each for each in due if each.scheduled_at <= self.now]
-        ones = [each for each in due if isinstance(each.rule, After | At)]
-        assert one_shots.reminders == ones
-        assert often.reminders == [each for each in due if each not in ones]
-        chosen = often.reminders[: None if many else 1] if recurring else ones[:1]
-        if chosen:
+        assert list(map(plain, found.one_shots.reminders)) == list(map(plain, ones))
+        assert list(map(plain, found.recurring.reminders)) == list(map(plain, often))
+        runs = self.model.due_runs(key, self.now)
+        assert [(run[0], run[1], run[2].number) for run in found.runs] == [
+            (run.occurrence_id, run.due_at, run.number) for run in runs
+        ]
+        singles = [self.planned(each) for each in found.one_shots.reminders]
+        recurring = [self.planned(each) for each in found.recurring.reminders]
+        left = [each for each in recurring if not self.is_over(each)]
+        self.passing += [(each,) for each in (*singles, *recurring)]
+        by_hand = [run_by_hand(each, name, at) for name, at, each in found.runs]
+        lanes = {"one": singles[:1], "run": by_hand[:1], "often": left[:1], "batch": left}
+        taken = next((name for name in (what, *lanes) if lanes[name]), None)
+        if taken is not None and key not in self.flying:
             name = f"f{len(self.followups)}"
-            self.followups.append(followup(chosen, self.now, name, key[1]))
-            self.snapshots += chosen
+            batch = taken in ("often", "batch")
+            self.flying[key] = FollowUp(name, *key, batch, self.now, tuple(lanes[taken]))
+            self.followups.append(self.flying[key])
+
+    def planned(self, due: Reminder) -> Occurrence:
+        """The occurrence of a due record, as the model has it too."""
+        each = occurrence(due, self.now, trusted=self.trusted)
+        expected = decision(due, self.now, trusted=self.trusted)
+        at = expected.occurrence_at or due.scheduled_at
+        assert (each.occurrence_at, each.next_at, each.end_reason) == (at, *expected[1:])
+        assert each.occurrence_id == occurrence_id(due, at)
+        assert each.missed_from == (due.scheduled_at if at > due.scheduled_at else None)
+        self.snapshots.append(due)
+        return each
+
+    def is_over(self, each: Occurrence) -> bool:
+        return is_beyond(each.reminder, each.reminder.scheduled_at)
 
     @precondition(lambda self: self.followups)
-    @rule(pick=picks)
-    def record(self, pick: int) -> None:
+    @rule(pick=picks, how=st.sampled_from(["admitted", "busy", "late"]))
+    def answer(self, pick: int, how: str) -> None:
         """However late and however often: the receipt once, and the record moved on once."""
-        sent = self.followups[pick % len(self.followups)]
-        self.run(self.store.record(sent, self.now, "host", None))
-        for each in sent.occurrences:
-            planned = each.reminder
-            if each.occurrence_id not in self.model.receipts:
-                self.model.count(planned.number)
-            self.model.receipts.setdefault(
-                each.occurrence_id,
-                (planned.id, sent.owner_uid, sent.followup_id, planned.title, planned.prompt),
-            )
-            self.model.advance(each, sent.decided_at, self.now)
-            self.model.note(planned.number, each.occurrence_at)
+        if how == "late" or not self.flying:
+            self.record(self.followups[pick % len(self.followups)])
+            return
+        sent = self.flying.pop(list(self.flying)[pick % len(self.flying)])
+        if how == "admitted":
+            self.record(sent)
 
-    @precondition(lambda self: self.followups)
-    @rule(pick=picks)
-    def advance(self, pick: int) -> None:
-        passed = self.followups[pick % len(self.followups)].occurrences
-        self.run(self.store.settle(passed, self.now, None))
-        for each in passed:
-            self.model.advance(each, self.now, self.now)
+    def record(self, sent: FollowUp) -> None:
+        left = self.run(self.store.record(sent, self.now, "host", None))
+        before = dict(self.model.reminders)
+        self.model.record(sent, self.now)
+        self.assert_left(before, left.ended)
+
+    def assert_left(self, before: dict[int, Reminder], ended: Any) -> None:
+        now = self.model.reminders
+        over = {n for n, old in before.items() if old.status != now[n].status == "ended"}
+        assert set(ended) == {f"r{number}" for number in over}
+
+    @precondition(lambda self: self.passing)
+    @rule(pick=picks, missed=st.booleans())
+    def settle(self, pick: int, missed: bool) -> None:
+        """Too old to be sent, or dispatched before, or beyond its end."""
+        passed = self.passing[pick % len(self.passing)]
+        if missed and any(map(self.is_over, passed)):
+            return
+        if missed and isinstance(passed[0].reminder.rule, OneShot):
+            passed = (replace(passed[0], end_reason="missed"),)
+        outcome = "missed" if missed else None
+        left = self.run(self.store.settle(passed, self.now, outcome))  # type: ignore[arg-type]
+        before = dict(self.model.reminders)
+        self.model.settle(passed, self.now, outcome)
+        self.assert_left(before, left.ended)
+
+    # --- upkeep
 
     @precondition(lambda self: self.snapshots)
-    @rule(pick=picks, hours=st.sampled_from([-48, 1]))
+    @rule(pick=picks, hours=st.sampled_from([-48, -1, 0]))
     def retarget(self, pick: int, hours: int) -> None:
         seen = self.snapshots[pick % len(self.snapshots)]
-        target = later(hours * 3600, seen.scheduled_at)
-        self.run(self.store.retarget(seen, target, self.now, self.now))
-        now = self.model.reminders.get(seen.number)
-        if now is None or now.status != "active" or now.number in self.model.aside:
+        after = later(hours * 3600, seen.scheduled_at)
+        target = first(seen.rule, after)
+        if target is None or is_beyond(seen, target) or isinstance(seen.rule, At):
             return
-        if (now.timing_revision, now.scheduled_at) == (seen.timing_revision, seen.scheduled_at):
-            last = now.last_occurrence_at
-            back = last is not None and target <= last
-            moved = _moved(now, target, self.now, self.now)
-            self.model.reminders[now.number] = replace(moved, generation=now.generation + back)
+        self.run(self.store.retarget(seen, target, after, self.now))
+        now = self.model.reminders.get(seen.number)
+        if now is None or not self.model.is_live(now.number) or not as_it_was(seen, now):
+            return
+        if not is_beyond(now, target):
+            self.model.reminders[now.number] = recomputed(now, target, self.now)
+        else:
+            self.model.beyond.add(now.number)
+            self.model.reminders[now.number] = recomputed(now, target, self.now)
 
-    @rule()
-    def reopen(self) -> None:
-        self.run(self.store.close())
-        self.store = self.run(self.open())
-
-    # --- what always holds
-
-    @invariant()
-    def the_file_holds_what_the_model_holds(self) -> None:
-        stored = {}
-        for row in self.looking.execute(QUERIES["slice_by_number"], {"number": 0, "count": -1}):
-            reminder = decode_reminder(row)
-            stored[reminder.number] = reminder
-        expected = self.model.reminders.items()
-        assert stored == {k: v for k, v in expected if k not in self.model.aside}
-        aside = self.looking.execute("SELECT number FROM reminders WHERE status = 'set_aside'")
-        assert {number for (number,) in aside} == self.model.aside
-
-    @invariant()
-    def what_is_derived_is_right(self) -> None:
-        assert_counted(self.looking)
-        keys = [(owner, session) for owner in (OWNER, OWNER + 1) for session in ("s1", "s2")]
-        targets = self.run(self.store.reader.targets(keys))
-        for key in keys:
-            earliest = min((r.scheduled_at for r in self.model.active(*key)), default=None)
-            assert targets[key] == earliest
-
-    @invariant()
-    def each_receipt_is_there_once_with_the_words_that_were_sent(self) -> None:
-        seen = self.looking.execute(
-            "SELECT occurrence_id, reminder_id, owner_uid, followup_id, title, prompt FROM history"
-        ).fetchall()
-        receipts = {occurrence_id: tuple(rest) for occurrence_id, *rest in seen}
-        assert len(receipts) == len(seen)
-        assert receipts == self.model.receipts
+    @rule(what=st.sampled_from(["trust", "end", "correct", "reopen"]))
+    def keep_up(self, what: str) -> None:
+        if what == "correct":
+            self.run(self.store.upkeep(correct_ahead(self.now)))
+            self.model.correct_ahead(self.now)
+        elif what == "trust":
+            self.trusted = True
+        elif what == "reopen":
+            self.reopen()
+        elif self.trusted:
+            self.run(self.store.upkeep(end_beyond(self.now)))
+            self.model.end_beyond(self.now)
 
 
 StoreMachine.TestCase.settings = settings(
     max_examples=30,
-    stateful_step_count=30,
+    stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from scheduler_daemon.model import After, At, Daily, Every, Instant, Reminder
 from scheduler_daemon.rules import decide, instant_text
-from scheduler_daemon.store.store import Store
+from scheduler_daemon.store.store import Store, Which
 from scheduler_daemon.store.upkeep import (
     AHEAD,
     SLICE,
     Slice,
+    any_beyond,
     correct_ahead,
+    end_beyond,
     moved_target,
     note_zone_data,
     recompute_zones,
@@ -24,6 +26,7 @@ from tests.store.support import (
     CRON,
     DAILY,
     HOURLY,
+    LIMITS,
     OWNER,
     T0,
     assert_counts_are_right,
@@ -256,6 +259,25 @@ async def test_a_target_that_moves_back_past_a_dispatch_gets_new_occurrence_ids(
     assert (await found(store, 1)).generation == 1
 
 
+async def test_skips_of_a_time_that_a_fast_clock_showed_are_forgotten(store: Store) -> None:
+    """Else the next skip of one in flight would take out an occurrence of ten years later."""
+    await made(store, HOURLY, now=FAST)
+    skips = (later(3600, FAST), later(7200, FAST))
+    await store.change(Which(1, OWNER, None), lambda old: dataclasses.replace(old, skips=skips))
+    await all_slices(store, lambda: correct_ahead(T0))
+    assert (await found(store, 1)).skips is None
+
+
+async def test_skips_outlive_other_zone_data(store: Store, path: Path) -> None:
+    await made(store, DAILY)
+    skips = (NINE, later(86400, NINE))
+    await store.change(Which(1, OWNER, None), lambda old: dataclasses.replace(old, skips=skips))
+    set_by_hand(path, scheduled_at=OLDER)
+    await zones(store)
+    moved = await found(store, 1)
+    assert (moved.scheduled_at, moved.skips) == (NINE, skips)
+
+
 async def test_many_are_corrected_in_slices_and_bad_rows_are_told_apart(
     store: Store, path: Path
 ) -> None:
@@ -290,3 +312,50 @@ async def test_a_rule_without_another_occurrence_keeps_its_target(store: Store, 
     (part,) = await all_slices(store, lambda: correct_ahead(late))
     reminder = await found(store, 1)
     assert (reminder.scheduled_at, reminder.computed_at, len(part.moved)) == (late, late, 1)
+
+
+# --- runs that a clock left ahead
+
+
+async def test_a_run_is_due_at_once_under_a_clock_that_was_set_back(
+    store: Store, path: Path
+) -> None:
+    """However little; one that is due already keeps its instant."""
+    await made(store, HOURLY)
+    await made(store, HOURLY, session="s2")
+    for number, now in ((1, later(1)), (2, T0)):
+        await store.run_now(Which(number, OWNER, None), None, now, LIMITS)
+    (part,) = await all_slices(store, lambda: correct_ahead(T0))
+    assert part.moved == [(OWNER, "s1")]
+    targets = await store.reader.targets([(OWNER, "s1"), (OWNER, "s2")])
+    assert set(targets.values()) == {T0}
+    assert_counts_are_right(path)
+
+
+# --- what a clock that could not be trusted left beyond its end
+
+
+async def test_what_lies_beyond_its_end_is_ended_in_slices_and_nothing_else(
+    store: Store, path: Path
+) -> None:
+    until = later(3600)
+    kept = [await made(store, HOURLY, until=until), await made(store, HOURLY)]
+    fill(path, SLICE + 3)
+    with by_hand(path) as conn:
+        conn.execute("UPDATE reminders SET until_at = ? WHERE number > 2", [instant_text(T0)])
+        conn.execute("UPDATE reminders SET paused = 1 WHERE number % 2 = 0 AND number > 2")
+        conn.execute("UPDATE reminders SET time_zone = 'Europe/Atlantis' WHERE number = 7")
+        assert any_beyond(conn)
+    parts = await all_slices(store, lambda: end_beyond(T0))
+    assert [len(part.ended) for part in parts] == [SLICE - 1, 3]
+    assert [len(part.moved) for part in parts] == [SLICE - 1, 3]
+    assert [bad.number for part in parts for bad in part.bad] == [7]
+    for each in kept:
+        assert await found(store, each.number) == each
+    for number in (3, 4):
+        ended = await found(store, number)
+        assert (ended.status, ended.ended_reason, ended.ended_at) == ("ended", "until", T0)
+        assert not ended.paused
+    with by_hand(path) as conn:
+        assert not any_beyond(conn)
+    assert_counts_are_right(path)
