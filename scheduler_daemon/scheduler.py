@@ -31,6 +31,9 @@ from scheduler_daemon.watching import Watchers
 LOOKS = 500
 """Sessions whose target is read in one go."""
 
+MOVES_KEPT = 1000
+"""Sessions of which it is remembered where their reminders went, for admissions that come late."""
+
 log = get_logger(__name__)
 
 
@@ -74,6 +77,7 @@ class Scheduler:
         self._retention = Retention(clock, store, keep, removed)
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
+        self._moved: dict[Key, Key] = {}
         self._targets = Targets()
         self._retry: Handle | None = None
         self._confined = Confined(clock, troubles, self._look_at)
@@ -120,14 +124,21 @@ class Scheduler:
         state.held -= 1
         self._look_at(state.key)
 
-    def hold_until_free(self, moving: SessionState, to: SessionState) -> None:
+    def moved(self, state: SessionState, to: SessionState) -> None:
         """Reminders of one Session moved to another: what is under way of them is not pushed there.
 
         The other goes on when nothing of the first is with a host or without its receipt.
         """
-        if moving.busy:
+        self._moved.pop(state.key, None)
+        self._moved[state.key] = to.key
+        if len(self._moved) > MOVES_KEPT:
+            del self._moved[next(iter(self._moved))]
+        self._hold_until_free(state, to)
+
+    def _hold_until_free(self, state: SessionState, to: SessionState) -> None:
+        if state.busy:
             to.held += 1
-            moving.holding.append(to)
+            state.holding.append(to)
 
     def _release_held_by(self, state: SessionState) -> None:
         while state.holding and not state.busy:
@@ -381,6 +392,8 @@ class Scheduler:
         """An admission after its time-out counts: its receipt is written before anything else."""
         state = self._state((followup.owner_uid, followup.session_id))
         state.read_admission(followup)
+        if state.key in self._moved:
+            self._hold_until_free(state, self._state(self._moved[state.key]))
         task = asyncio.create_task(self._record_late(state, host.name, followup, message_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -67,7 +67,7 @@ class SessionCare:
             moved = await self._desk.written(
                 self._desk.store.transfer(owner, asked.from_, asked.to, limits)
             )
-            scheduler.hold_until_free(state, to_state)
+            scheduler.moved(state, to_state)
             scheduler.changed(key)
             scheduler.changed(to_key, revives=True)
         self._desk.logged(

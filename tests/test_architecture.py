@@ -20,7 +20,7 @@ PACKAGE = Path(scheduler_daemon.__file__).parent
 ROOT = "scheduler_daemon"
 
 LAYERS = [
-    {"", "errors", "model", "text", "wall", "places"},
+    {"", "errors", "model", "text", "wall", "places", "systemd"},
     {"words", "clock", "rules", "settings", "log", "cursors"},
     {"wire", "params", "config"},
     {"delivery", "store", "hosts", "client", "watching"},
@@ -64,7 +64,7 @@ ONLY = {
 OUTSIDE = {
     "aiosqlite": {"store"},
     "sqlite3": {"store", "daemon", "status", "retention", "upkeep", "cli"},
-    "socket": {"server", "client", "daemon"},
+    "socket": {"server", "client", "daemon", "systemd"},
     "socketserver": set(),
     "time": {"clock"},
     "pydantic": {"params", "settings", "config"},

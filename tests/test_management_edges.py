@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import ReminderEnded, ReminderNotFound, TimeOutOfRange
 from scheduler_daemon.wire import params
 from tests.support.clock import ManualClock
-from tests.support.world import ADMIT, Json, World, ids_of, open_world, running_world
+from tests.support.world import ADMIT, BUSY, Json, World, ids_of, open_world, running_world
 
 TRUSTED = 601.0
 HOUR = 3600.0
@@ -357,6 +359,34 @@ async def test_what_is_in_flight_when_its_session_moves_does_not_come_in_the_new
         "new",
         "old",
     ]
+
+
+async def test_a_late_admission_holds_the_session_that_its_reminders_moved_to(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await world.agent("old", "new")
+    moving = await world.create("old", every_seconds=300)
+    await world.advance(300)
+    await world.advance(30)  # it timed out, and its Session pauses
+    await world.call("sessions.transfer", params.Transfer, {"from": "old", "to": "new"})
+    (first, second) = agent.pushed
+    assert second["session_id"] == "new"
+    agent.answer(BUSY, second)
+    await world.settled()
+    record, written = world.store.record, asyncio.Event()
+
+    async def slow(*values: Any) -> Any:
+        await written.wait()
+        return await record(*values)
+
+    monkeypatch.setattr(world.store, "record", slow)
+    agent.answer(ADMIT, first)
+    await world.advance(100)
+    assert len(agent.pushed) == 2
+    written.set()
+    await world.settled()
+    assert len(agent.pushed) == 2
+    assert (await world.get(moving))["waiting_for"]["why"] == "target"
 
 
 # --- somebody else's
