@@ -157,7 +157,6 @@ VALUES: dict[str, Any] = {
     "recurring": 1,
     "after_session": "s1",
     "after_owner": 0,
-    "after_at": NOW,
     "history_limit": instant_text(later(1)),
     "ended_limit": instant_text(later(1)),
     "keep": 150,
