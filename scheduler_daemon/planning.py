@@ -138,15 +138,23 @@ class Planner:
         for reminder in rows.reminders:
             if is_beyond(reminder, reminder.scheduled_at):
                 beyond.append(self._built_one(reminder, now))
-            elif reminder.expires_after_seconds is not None and trusted(self._clock):
-                each = self._built_one(reminder, now)
-                if has_expired(reminder, each.occurrence_at, now):
-                    old.append(_missed(each))
+            elif (each := await self._expired(reminder, now)) is not None:
+                old.append(_missed(each))
         if beyond:
             self._settled(beyond, await self._store.settle(beyond, now, None))
         if old:
             self._settled(old, await self._store.settle(old, now, "missed"))
         return bool(beyond or old)
+
+    async def _expired(self, reminder: Reminder, now: Instant) -> Occurrence | None:
+        """What is due of a record, if it is too old to be sent and was not sent before."""
+        if reminder.expires_after_seconds is None or not trusted(self._clock):
+            return None
+        each = self._built_one(reminder, now)
+        if not has_expired(reminder, each.occurrence_at, now):
+            return None
+        recurs = not isinstance(reminder.rule, OneShot)
+        return None if recurs and await self._dispatched(each, now) else each
 
     async def _recompute(self, reminder: Reminder, mark: int) -> bool:
         """Whether a record has another target under the zone data of now, which it then gets."""

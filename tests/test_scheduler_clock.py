@@ -200,6 +200,24 @@ async def test_records_that_only_pass_leave_the_others_of_their_batch(world: Wor
     assert agent.prompts == [["sent"], ["sent", "not sent"]]
 
 
+@pytest.mark.parametrize("age", [100, None])
+async def test_what_was_sent_before_is_neither_sent_again_nor_missed(
+    world: World, age: int | None
+) -> None:
+    """Whatever its age is by now."""
+    agent = await world.agent("s", says=ADMIT)
+    limit = {} if age is None else {"expires_after_seconds": age}
+    sent = await world.create(every_seconds=300, **limit)
+    await world.advance(600)
+    agent.close()
+    world.sql("UPDATE reminders SET scheduled_at = after_at WHERE id = ?", sent)
+    await world.advance(200)
+    agent = await world.agent("s", says=ADMIT)
+    assert agent.pushed == []
+    assert world.sql("SELECT outcome FROM dispatches") == [("admitted",)]
+    assert (await world.get(sent))["scheduled_at"] == "2026-01-01T12:15:00.000Z"
+
+
 async def test_a_record_without_the_receipt_of_its_last_occurrence_is_not_repeated(
     world: World,
 ) -> None:
