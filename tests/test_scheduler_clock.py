@@ -210,7 +210,7 @@ async def test_what_was_sent_before_is_neither_sent_again_nor_missed(
     sent = await world.create(every_seconds=300, **limit)
     await world.advance(600)
     agent.close()
-    world.sql("UPDATE reminders SET scheduled_at = after_at WHERE id = ?", sent)
+    world.sql("UPDATE reminders SET scheduled_at = after_at, generation = 1 WHERE id = ?", sent)
     await world.advance(200)
     agent = await world.agent("s", says=ADMIT)
     assert agent.pushed == []
