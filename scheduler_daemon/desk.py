@@ -106,7 +106,7 @@ class Desk:
         self, reminder: Reminder, last_dispatch: Dispatch | None, now: Instant
     ) -> shapes.Reminder:
         """A reminder as its owner sees it."""
-        state = self.scheduler.state((reminder.owner_uid, reminder.session_id))
+        state = self.scheduler.state_of(reminder)
         why = waiting_for(reminder, state, self.scheduler.hosts, now, self.clock.monotonic())
         return reminder_view(reminder, last_dispatch, why, now)
 

@@ -56,12 +56,12 @@ class ReminderActs:
     async def skip(self, caller: Caller, asked: params.One) -> calls.Skipped:
         """Let exactly one occurrence of a recurring reminder pass."""
         one = which(caller, asked)
-        reminder, _ = await self._desk.read(one)
         now = self._clock.now()
         steady = trusted(self._clock)
         # What is with a host when it is skipped is told apart from what is not: no push between.
-        with self._scheduler.holding((reminder.owner_uid, reminder.session_id)) as (state,):
-            in_flight = state.in_flight(one.number)
+        with self._scheduler.under_way.holding(one.number):
+            carried = self._scheduler.under_way.of(one.number)
+            in_flight = carried[1] if carried else None
             new, occurrence, last_dispatch = await self._desk.written(
                 self._store.skip(
                     one, lambda old: acts.skipped(old, in_flight, now, trusted=steady), now

@@ -6,13 +6,12 @@ It awaits the file and the clock, never a host: each message is a task of its ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from scheduler_daemon.clock import Clock, Handle
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import FollowUp, Instant
+from scheduler_daemon.model import FollowUp, Instant, Reminder
 from scheduler_daemon.planning import Next, Nothing, Planner, Then
 from scheduler_daemon.retention import Retention
 from scheduler_daemon.sending import Sender
@@ -25,14 +24,12 @@ from scheduler_daemon.targets import Targets
 from scheduler_daemon.telling import Teller
 from scheduler_daemon.troubles import RETRY_SECONDS, Confined, Troubles, asked_to_end
 from scheduler_daemon.unclaimed import Unclaimed
+from scheduler_daemon.under_way import UnderWay
 from scheduler_daemon.upkeep import Upkeep
 from scheduler_daemon.watching import Watchers
 
 LOOKS = 500
 """Sessions whose target is read in one go."""
-
-MOVES_KEPT = 1000
-"""Sessions of which it is remembered where their reminders went, for admissions that come late."""
 
 log = get_logger(__name__)
 
@@ -68,8 +65,9 @@ class Scheduler:
         ended = troubles.kept_from("telling_failed", teller.ended)
         planner = Planner(clock, store, settled, max_frame_bytes=max_frame_bytes)
         self._planner = planner
+        self.under_way = UnderWay(self._look_at)
         self._sender = Sender(
-            clock, store, hosts, planner, troubles, self._state_changed, dispatched
+            clock, store, hosts, planner, self.under_way, troubles, self._state_changed, dispatched
         )
         self._unclaimed = Unclaimed(clock, store.reader, hosts, unclaimed_warn_seconds)
         self._upkeep = Upkeep(clock, store, planner, troubles, self.changed, self.rescan, ended)
@@ -77,7 +75,6 @@ class Scheduler:
         self._retention = Retention(clock, store, keep, removed)
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
-        self._moved: dict[Key, Key] = {}
         self._targets = Targets()
         self._retry: Handle | None = None
         self._confined = Confined(clock, troubles, self._look_at)
@@ -107,42 +104,6 @@ class Scheduler:
                 self._look_at(key)
             elif self._unclaimed.due:
                 self._woken.set()
-
-    @contextmanager
-    def holding(self, *keys: Key) -> Iterator[list[SessionState]]:
-        """Push nothing to these Sessions meanwhile; what is with a host already stays there."""
-        states = [self._state(key) for key in keys]
-        for state in states:
-            state.held += 1
-        try:
-            yield states
-        finally:
-            for state in states:
-                self._release(state)
-
-    def _release(self, state: SessionState) -> None:
-        state.held -= 1
-        self._look_at(state.key)
-
-    def moved(self, state: SessionState, to: SessionState) -> None:
-        """Reminders of one Session moved to another: what is under way of them is not pushed there.
-
-        The other goes on when nothing of the first is with a host or without its receipt.
-        """
-        self._moved.pop(state.key, None)
-        self._moved[state.key] = to.key
-        if len(self._moved) > MOVES_KEPT:
-            del self._moved[next(iter(self._moved))]
-        self._hold_until_free(state, to)
-
-    def _hold_until_free(self, state: SessionState, to: SessionState) -> None:
-        if state.busy:
-            to.held += 1
-            state.holding.append(to)
-
-    def _release_held_by(self, state: SessionState) -> None:
-        while state.holding and not state.busy:
-            self._release(state.holding.pop())
 
     def left_beyond_end(self) -> None:
         """A record lies beyond its end and is active: it ends once the clock can be trusted."""
@@ -216,6 +177,13 @@ class Scheduler:
     def state(self, key: Key) -> SessionState | None:
         """What is remembered of a Session."""
         return self._states.get(key)
+
+    def state_of(self, reminder: Reminder) -> SessionState | None:
+        """What is remembered of the Session in which a reminder is under way, else of its own."""
+        carried = self.under_way.of(reminder.number)
+        return self._states.get(
+            carried[0] if carried else (reminder.owner_uid, reminder.session_id)
+        )
 
     def states(self) -> Iterable[SessionState]:
         """Everything that is remembered."""
@@ -345,7 +313,7 @@ class Scheduler:
 
     def _offer(self, state: SessionState) -> None:
         """Start the Session's next message if a host with a free slot takes it."""
-        if state.busy or state.held or state.pause or self._sender.stopping:
+        if state.busy or state.pause or self._sender.stopping:
             return
         host = self.hosts.first(state.key)
         if host is None:
@@ -367,7 +335,6 @@ class Scheduler:
             finally:
                 state.task = None
                 host.free_slot(slot)
-                self._release_held_by(state)
             self._follow(state, following)
 
     def _follow(self, state: SessionState, following: Next) -> None:
@@ -392,8 +359,7 @@ class Scheduler:
         """An admission after its time-out counts: its receipt is written before anything else."""
         state = self._state((followup.owner_uid, followup.session_id))
         state.read_admission(followup)
-        if state.key in self._moved:
-            self._hold_until_free(state, self._state(self._moved[state.key]))
+        self.under_way.begin(followup)
         task = asyncio.create_task(self._record_late(state, host.name, followup, message_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -402,8 +368,10 @@ class Scheduler:
         self, state: SessionState, host: str, followup: FollowUp, message_id: str | None
     ) -> None:
         with self._confined.to(state.key):
-            await self._sender.record(state, followup, host, message_id)
-            self._release_held_by(state)
+            try:
+                await self._sender.record(state, followup, host, message_id)
+            finally:
+                self.under_way.end(followup)
             state.resume()
             self._look_at(state.key)
 

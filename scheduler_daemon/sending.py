@@ -37,6 +37,7 @@ from scheduler_daemon.sessions import (
 )
 from scheduler_daemon.store.store import Left, Store
 from scheduler_daemon.troubles import Troubles, asked_to_end
+from scheduler_daemon.under_way import UnderWay
 
 UNBUILT = "the daemon could not put the message together; its log says why"
 TROUBLE = "the daemon met an error of its own; its log says which, and it tries again"
@@ -60,6 +61,7 @@ class Sender:
         store: Store,
         hosts: Hosts,
         planner: Planner,
+        under_way: UnderWay,
         troubles: Troubles,
         changed: Callable[[SessionState], None],
         dispatched: Callable[[FollowUp, Left], None],
@@ -68,6 +70,7 @@ class Sender:
         self._store = store
         self._hosts = hosts
         self._planner = planner
+        self._under_way = under_way
         self._troubles = troubles
         self._changed = changed
         self._dispatched = dispatched
@@ -79,7 +82,7 @@ class Sender:
             planned = await self._planner.plan(state)
             if not isinstance(planned, FollowUp):
                 return planned
-            if self.stopping or state.held:
+            if self.stopping or self._under_way.keeps(planned):
                 return Then.WAIT
             if self._hosts.first(state.key) is not host:
                 return Then.LOOK
@@ -105,6 +108,7 @@ class Sender:
             return self._refused(state, message, tried, UNBUILT)
         log.debug("followup_pushed", host=host.name, attempt=tried.attempts, **_ids(followup))
         state.pushed = followup
+        self._under_way.begin(followup)
         try:
             push = await host.push(followup, params, slot)
             outcome = push.answer.result()
@@ -115,6 +119,7 @@ class Sender:
             return Then.LOOK
         finally:
             state.pushed = None
+            self._under_way.end(followup)
 
     def _not_admitted(
         self, state: SessionState, host: Host, push: Push, tried: Tried, outcome: Outcome

@@ -63,13 +63,11 @@ class SessionCare:
         if key == to_key:
             raise InvalidRequest("from and to are the same Session; give another", field="to")
         scheduler, limits = self._desk.scheduler, self._desk.bounds.limits
-        with scheduler.holding(key, to_key) as (state, to_state):
-            moved = await self._desk.written(
-                self._desk.store.transfer(owner, asked.from_, asked.to, limits)
-            )
-            scheduler.moved(state, to_state)
-            scheduler.changed(key)
-            scheduler.changed(to_key, revives=True)
+        moved = await self._desk.written(
+            self._desk.store.transfer(owner, asked.from_, asked.to, limits)
+        )
+        scheduler.changed(key)
+        scheduler.changed(to_key, revives=True)
         self._desk.logged(
             "session_transferred", caller, key, to_session_id=asked.to, reminders=len(moved)
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from scheduler_daemon.clock import Handle
-from scheduler_daemon.model import FollowUp, Occurrence, OneShot, Reminder
+from scheduler_daemon.model import FollowUp, OneShot, Reminder
 from scheduler_daemon.server.hosts import Key
 
 MessageKey: TypeAlias = tuple[int, int] | str | None
@@ -70,8 +70,6 @@ class SessionState:
     `pushed` waits for its answer, `recording` holds what was admitted and is not on disk yet.
     `epoch` rises whenever a plan that was made before must not be pushed any more. `failures`
     counts attempts in a row that spoke of the Session, `silent` is whether the last met silence.
-    While `held` by somebody who changes it nothing is pushed; `holding` are Sessions that are held
-    until nothing of this one is under way.
     """
 
     key: Key
@@ -82,8 +80,6 @@ class SessionState:
     pause: Pause | None = None
     failures: int = 0
     silent: bool = False
-    held: int = 0
-    holding: list[SessionState] = field(default_factory=list)
     tried: dict[MessageKey, Tried] = field(default_factory=dict)
 
     @property
@@ -94,16 +90,7 @@ class SessionState:
     @property
     def idle(self) -> bool:
         """Whether forgetting it would lose nothing but counts of attempts."""
-        under_way = self.busy or self.held or self.pause
-        return not (under_way or any(each.aside for each in self.tried.values()))
-
-    def in_flight(self, number: int) -> Occurrence | None:
-        """What of a reminder's own occurrences is with a host or admitted, and not on disk yet."""
-        followups = [*self.recording, *([self.pushed] if self.pushed else [])]
-        for each in (each for followup in followups for each in followup.occurrences):
-            if each.reminder.number == number and not each.by_hand:
-                return each
-        return None
+        return not (self.busy or self.pause or any(each.aside for each in self.tried.values()))
 
     def begin(self, message: MessageKey) -> Tried:
         """Count an attempt at `message`; its number, from 1, is in `attempts`."""

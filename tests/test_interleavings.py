@@ -223,7 +223,7 @@ async def carry_out(folder: Path, verb: Verb, stage: str, admits: bool, selector
         await verb(run)
         await run.finish(ADMIT if admits else BUSY)
         assert world.scheduler.failures == 0
-        assert [state for state in world.scheduler.states() if state.held] == []
+        assert world.scheduler.under_way._carried == world.scheduler.under_way._kept == {}
     finally:
         await world.stop()
     return run

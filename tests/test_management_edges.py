@@ -389,6 +389,62 @@ async def test_a_late_admission_holds_the_session_that_its_reminders_moved_to(
     assert (await world.get(moving))["waiting_for"]["why"] == "target"
 
 
+async def test_what_is_in_flight_comes_in_no_session_that_it_moves_to_however_often(
+    world: World,
+) -> None:
+    agent = await world.agent("a", "b", "c")
+    often = await world.create("a", every_seconds=300)
+    by_hand = await world.create("a", every_seconds=100_000)
+    await world.act("run_now", by_hand)
+    for session, to in (("a", "b"), ("b", "c")):
+        await world.call("sessions.transfer", params.Transfer, {"from": session, "to": to})
+    await world.advance(20)
+    assert len(agent.pushed) == 1
+    agent.answer(ADMIT)
+    await world.advance(280)
+    assert len(agent.pushed) == 2
+    for session, to in (("c", "b"), ("b", "a")):
+        await world.call("sessions.transfer", params.Transfer, {"from": session, "to": to})
+    await world.advance(10)
+    assert len(agent.pushed) == 2
+    assert (await world.get(often))["waiting_for"]["why"] == "in_flight"
+    agent.answer(ADMIT)
+    await world.settled()
+    assert len(agent.pushed) == 2
+    assert (await world.get(often))["waiting_for"]["why"] == "target"
+
+
+async def test_a_skip_after_a_transfer_still_means_the_one_after_what_is_in_flight(
+    world: World,
+) -> None:
+    agent = await world.agent("old", "new")
+    reminder_id = await world.create("old", every_seconds=300)
+    await world.advance(300)
+    await world.call("sessions.transfer", params.Transfer, {"from": "old", "to": "new"})
+    skipped = await world.act("skip", reminder_id)
+    assert skipped["skipped_occurrence"] == "2026-01-01T12:20:01.000Z"
+    agent.answer(ADMIT)
+    await world.settled()
+    assert sorted(outcomes(world)) == [
+        ("2026-01-01T12:15:01.000Z", "admitted"),
+        ("2026-01-01T12:20:01.000Z", "skipped"),
+    ]
+
+
+async def test_a_skip_takes_effect_in_the_order_asked(world: World) -> None:
+    reminder_id = await world.create(every_seconds=300)
+    caller = Caller(1000, False)
+    one = params.One(id=reminder_id)
+    acts = world.service.acts
+    answers = await asyncio.gather(
+        acts.skip(caller, one),
+        acts.pause(caller, one),
+        acts.skip(caller, one),
+        acts.resume(caller, one),
+    )
+    assert [each["reminder"]["revision"] for each in answers] == [2, 3, 4, 5]
+
+
 # --- somebody else's
 
 
