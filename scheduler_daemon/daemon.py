@@ -16,10 +16,12 @@ from scheduler_daemon import __version__
 from scheduler_daemon.clock import Clock, SystemClock
 from scheduler_daemon.desk import Bounds, Caller, Desk
 from scheduler_daemon.errors import PersistenceFailed, SchedulerError
+from scheduler_daemon.heart import Heart
 from scheduler_daemon.log import configure, get_logger
+from scheduler_daemon.places import DATABASE_NAME
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
-from scheduler_daemon.server.address import SocketRefused, bind
+from scheduler_daemon.server.address import Address, SocketRefused, bind
 from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.hosts import Hosts
 from scheduler_daemon.server.listener import Listener
@@ -39,11 +41,11 @@ from scheduler_daemon.store.migrate import migrate as bring_up_to_date
 from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Limits, Store
 from scheduler_daemon.store.upkeep import note_zone_data
+from scheduler_daemon.systemd import Manager, SocketsRefused, adopted_socket
 from scheduler_daemon.text import printable
 from scheduler_daemon.troubles import Troubles
 from scheduler_daemon.watching import Watchers
 
-DATABASE = "scheduler.db"
 OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 
 FIRST_LOOK_SECONDS = 10.0
@@ -88,13 +90,13 @@ def migrate(settings: Settings) -> int:
 
 def database_file(settings: Settings) -> Path:
     """The file itself. SQLite follows links; a lock beside a link would be another lock."""
-    return Path(os.path.realpath(settings.state_directory / DATABASE))
+    return Path(os.path.realpath(settings.state_directory / DATABASE_NAME))
 
 
 def _failed(error: Exception) -> int:
     """Say in one line what is wrong; a defect of ours leaves its traceback in the log."""
     match error:
-        case DatabaseRefused() | SocketRefused() | SchedulerError():
+        case DatabaseRefused() | SocketRefused() | SocketsRefused() | SchedulerError():
             reason = str(error)
         case OSError():
             reason = f"{error.filename or 'the system'}: {error.strerror or error}"
@@ -133,6 +135,7 @@ class Daemon:
         self._clock = clock
         self._watchers = Watchers()
         self._troubles = Troubles(clock.monotonic)
+        self._manager = Manager(os.environ, os.getpid())
         self._stop = asyncio.Event()
         self._rescan: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
@@ -203,28 +206,45 @@ class Daemon:
     async def _serve(self, store: Store, scheduler: Scheduler, status: StatusBoard) -> None:
         zone_mark = await store.upkeep(note_zone_data(zone_data_version()))
         door = self._door()
-        others = bool(self._settings.allowed_uids or self._settings.allowed_gids)
-        address = bind(self._settings.socket, others=others)
+        address = self._address()
+        heart = Heart(self._clock, store.reader, scheduler, self._manager)
         try:
             listener = self._listener(address.socket, door, store, scheduler, status)
             looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
             self._rescan = scheduler.rescan
             try:
-                await self._until_stopped(listener, scheduler, looping)
+                await self._until_stopped(listener, scheduler, looping, heart, address.path)
             finally:
+                await heart.stop()
                 await self._wind_up(listener, scheduler, looping)
         finally:
             address.release()
 
+    def _address(self) -> Address:
+        """The socket that systemd handed over, else one at the path of the settings."""
+        adopted = adopted_socket(os.environ, os.getpid())
+        if adopted is not None:
+            return Address(adopted)
+        others = bool(self._settings.allowed_uids or self._settings.allowed_gids)
+        return bind(self._settings.socket, others=others)
+
     async def _until_stopped(
-        self, listener: Listener, scheduler: Scheduler, looping: asyncio.Task[None]
+        self,
+        listener: Listener,
+        scheduler: Scheduler,
+        looping: asyncio.Task[None],
+        heart: Heart,
+        socket_path: Path,
     ) -> None:
         await self._first_look(scheduler, looping)
         if not self._stop.is_set():
             await listener.start()
-            self._log_start()
+            self._log_start(socket_path)
             self.ready.set()
+            self._manager.ready()
+            heart.start()
         await _any_of(looping, self._stop)
+        self._manager.stopping()
         log.info("stop_requested")
 
     async def _first_look(self, scheduler: Scheduler, looping: asyncio.Task[None]) -> None:
@@ -293,13 +313,13 @@ class Daemon:
             [group_number(group) for group in self._settings.allowed_gids],
         )
 
-    def _log_start(self) -> None:
+    def _log_start(self, socket_path: Path) -> None:
         log.info(
             "daemon_started",
             version=__version__,
             pid=os.getpid(),
             database=str(database_file(self._settings)),
-            socket=str(self._settings.socket),
+            socket=str(socket_path),
             zone_data=zone_data_version(),
             clock=self._clock.source,
         )

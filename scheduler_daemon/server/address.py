@@ -19,18 +19,21 @@ class SocketRefused(Exception):
 
 
 class Address:
-    """A listening socket and the path that was made for it."""
+    """A listening socket, and its path when that was made here and is to go at the end.
 
-    def __init__(self, sock: socket.socket, path: Path) -> None:
+    One that was handed over stays where it is: who listens there next gets what waits.
+    """
+
+    def __init__(self, sock: socket.socket, made: Path | None = None) -> None:
         self.socket = sock
-        self._path = path
-        self._made = _identity(path)
+        self.path = Path(sock.getsockname())
+        self._made = made and _identity(made)
 
     def release(self) -> None:
         """Close the socket, and remove the path unless somebody has replaced it since."""
         with suppress(OSError):  # the folder may be read-only or gone by now
-            if _identity(self._path) == self._made:
-                self._path.unlink()
+            if self._made is not None and _identity(self.path) == self._made:
+                self.path.unlink()
         self.socket.close()
 
 

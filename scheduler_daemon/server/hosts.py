@@ -326,6 +326,12 @@ class Hosts:
         gone = {(owner, session) for host in self.stars(owner) for session in host.gone}
         return gone.union(self.names(owner))
 
+    @property
+    def count(self) -> int:
+        """How many hosts are attached to anything, of all owners."""
+        lines = [*self._by_name.values(), *self._stars.values()]
+        return len({host for line in lines for host in line})
+
     def star_owners(self) -> list[int]:
         """Owners with a host for all their Sessions."""
         return list(self._stars)
