@@ -30,7 +30,9 @@ def changed(old: Reminder, asked: params.Update, now: Instant, max_prompt_chars:
             "expires_after_seconds or one of " + ", ".join(SELECTORS)
         )
     if old.status == "ended":
-        raise ReminderEnded("this reminder has ended and cannot be changed; snooze it or make a new one")
+        raise ReminderEnded(
+            "this reminder has ended and cannot be changed; snooze it or make a new one"
+        )
     new = _limited(_retimed(_reworded(old, asked, max_prompt_chars), asked, now), asked)
     if "context" in given and asked.context != (old.context or {}):
         new = replace(new, context=asked.context or None)
