@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from typing import Any
 
 from scheduler_daemon import daemon
 from scheduler_daemon.model import FollowUp, Instant
+from scheduler_daemon.server.hosts import Host, Push
 from scheduler_daemon.sessions import SessionState
 from tests.support.clock import ManualClock
 
@@ -43,18 +45,29 @@ def say(line: str) -> None:
 
 
 def install(start: Instant) -> None:
-    """Give the daemon a clock that begins at `start`, and let it say which admissions it read."""
+    """Give the daemon a clock that begins at `start`; let it say what it pushed, read, recorded."""
     clock = DrivenClock(start)
-    run, read = daemon.Daemon.run, SessionState.read_admission
+    run, push = daemon.Daemon.run, Host.push
+    read, recorded = SessionState.read_admission, SessionState.recorded
 
     async def driven_run(self: daemon.Daemon) -> None:
         asyncio.get_running_loop().add_reader(0, clock.obey)
         await run(self)
 
+    async def told_push(self: Host, followup: FollowUp, *more: Any) -> Push:
+        say(f"push {followup.followup_id}")
+        return await push(self, followup, *more)
+
     def told_read(self: SessionState, followup: FollowUp) -> None:
         say(f"read {followup.followup_id}")
         read(self, followup)
 
+    def told_recorded(self: SessionState, followup: FollowUp) -> None:
+        say(f"recorded {followup.followup_id}")
+        recorded(self, followup)
+
     daemon.Daemon.run = driven_run  # type: ignore[method-assign]
     setattr(daemon, "SystemClock", lambda: clock)  # noqa: B010  a name that it only imports
+    Host.push = told_push  # type: ignore[method-assign,assignment]  # called alike
     SessionState.read_admission = told_read  # type: ignore[method-assign]
+    SessionState.recorded = told_recorded  # type: ignore[method-assign]
