@@ -137,7 +137,7 @@ class Daemon:
         self._troubles = Troubles(clock.monotonic)
         self._manager = Manager(os.environ, os.getpid())
         self._stop = asyncio.Event()
-        self._rescan: Callable[[], None] = lambda: None
+        self._reread: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
 
     def stop(self) -> None:
@@ -168,7 +168,7 @@ class Daemon:
         acts = {
             signal.SIGTERM: self.stop,
             signal.SIGINT: self.stop,
-            signal.SIGHUP: lambda: self._rescan(),
+            signal.SIGHUP: lambda: self._reread(),
         }
         for number, act in acts.items():
             loop.add_signal_handler(number, act)
@@ -211,7 +211,7 @@ class Daemon:
         try:
             listener = self._listener(address.socket, door, store, scheduler, status)
             looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
-            self._rescan = scheduler.rescan
+            self._reread = scheduler.reread
             try:
                 await self._until_stopped(listener, scheduler, looping, heart, address.path)
             finally:

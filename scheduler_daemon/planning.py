@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -13,7 +13,7 @@ from scheduler_daemon.clock import Clock, trusted
 from scheduler_daemon.delivery.plan import Packer, occurrence, run_by_hand
 from scheduler_daemon.model import FollowUp, Instant, Occurrence, OneShot, Reminder
 from scheduler_daemon.rules import has_expired, is_beyond
-from scheduler_daemon.sessions import MessageKey, SessionState, message_of
+from scheduler_daemon.sessions import MessageKey, SessionState, message_of, record_of
 from scheduler_daemon.store.lookups import place
 from scheduler_daemon.store.reader import Due, Rows
 from scheduler_daemon.store.store import Left, Store
@@ -45,11 +45,15 @@ Next: TypeAlias = Then | Nothing
 
 
 class Unbuilt(Exception):
-    """A message could not be put together; `message` says which, the cause why."""
+    """A message could not be put together; `message` says which, the cause why.
 
-    def __init__(self, message: MessageKey) -> None:
+    `of_batch`: it is one record of the Session's batch, whose others can go without it.
+    """
+
+    def __init__(self, message: MessageKey, *, of_batch: bool = False) -> None:
         super().__init__(message)
         self.message = message
+        self.of_batch = of_batch
 
 
 class Planner:
@@ -93,14 +97,16 @@ class Planner:
         now = self._clock.now()
         aside = state.set_aside(self._clock.monotonic())
         due = await self._store.reader.due(state.key, now, len(aside) + 1, CHUNK)
-        if await self._mend(due.one_shots, now) or await self._mend(due.recurring, now):
-            return Then.LOOK
+        for rows in (due.one_shots, due.recurring):
+            if await self._mend(rows, now, aside):
+                return Then.LOOK
         for message, build in self._singles(due, now):
             if message not in aside:
                 return _followup(state, False, now, [_built(message, build)])
+        planned = None
         if due.recurring.reminders and None not in aside:
-            return await self._plan_batch(state, now, due.recurring)
-        return Nothing(await self._store.reader.next_target_of_session(state.key, now))
+            planned = await self._plan_batch(state, now, due.recurring, aside)
+        return planned or Nothing(await self._store.reader.next_target_of_session(state.key, now))
 
     def _singles(self, due: Due, now: Instant) -> list[tuple[MessageKey, Callable[[], Occurrence]]]:
         """What comes alone, each with what builds it: by instant, one-shots first among equals."""
@@ -119,9 +125,10 @@ class Planner:
         return occurrence(reminder, now, trusted=trusted(self._clock))
 
     def _built_one(self, reminder: Reminder, now: Instant) -> Occurrence:
-        return _built(message_of(reminder), partial(self._occurrence, reminder, now))
+        act = partial(self._occurrence, reminder, now)
+        return _built(record_of(reminder), act, of_batch=not isinstance(reminder.rule, OneShot))
 
-    async def _mend(self, rows: Rows, now: Instant) -> bool:
+    async def _mend(self, rows: Rows, now: Instant, aside: Container[MessageKey]) -> bool:
         """Whether the file had to be changed before anything can be planned."""
         if rows.bad:
             await self._store.set_aside(rows.bad)
@@ -130,12 +137,14 @@ class Planner:
             mark = self.zone_mark
             if any([await self._recompute(reminder, mark) for reminder in rows.reminders]):
                 return True
-        return await self._settle(rows, now)
+        return await self._settle(rows, now, aside)
 
-    async def _settle(self, rows: Rows, now: Instant) -> bool:
+    async def _settle(self, rows: Rows, now: Instant, aside: Container[MessageKey]) -> bool:
         """Whether records had to go on without a message: too old, or beyond their end."""
         beyond, old = [], []
         for reminder in rows.reminders:
+            if record_of(reminder) in aside:
+                continue
             if is_beyond(reminder, reminder.scheduled_at):
                 beyond.append(self._built_one(reminder, now))
             elif (each := await self._expired(reminder, now)) is not None:
@@ -166,27 +175,42 @@ class Planner:
         await self._store.retarget(reminder, target, reminder.after_at, reminder.computed_at)
         return True
 
-    async def _plan_batch(self, state: SessionState, now: Instant, rows: Rows) -> FollowUp | Next:
+    async def _plan_batch(
+        self, state: SessionState, now: Instant, rows: Rows, aside: Container[MessageKey]
+    ) -> FollowUp | Next | None:
+        """The batch; None where all that is due stands aside."""
         packer = Packer(self._max_frame_bytes)
         passed: list[Occurrence] = []
-        while not await self._pack(packer, passed, rows, now) and len(rows.reminders) == CHUNK:
+        while (
+            not await self._pack(packer, passed, rows, now, aside) and len(rows.reminders) == CHUNK
+        ):
             after = place(rows.reminders[-1])
             rows = await self._store.reader.due_recurring(state.key, now, after, CHUNK)
-            if await self._mend(rows, now):
+            if await self._mend(rows, now, aside):
                 return Then.LOOK
         if passed:
             self._settled(passed, await self._store.settle(passed, now, None))
-        return _followup(state, True, now, packer.taken) if packer.taken else Then.LOOK
+        if packer.taken:
+            return _followup(state, True, now, packer.taken)
+        return Then.LOOK if passed else None
 
     async def _pack(
-        self, packer: Packer, passed: list[Occurrence], rows: Rows, now: Instant
+        self,
+        packer: Packer,
+        passed: list[Occurrence],
+        rows: Rows,
+        now: Instant,
+        aside: Container[MessageKey],
     ) -> bool:
         """Whether the message is full; occurrences that were dispatched before only pass."""
         for reminder in rows.reminders:
+            record = record_of(reminder)
+            if record in aside:
+                continue
             each = self._built_one(reminder, now)
             if await self._dispatched(each, now):
                 passed.append(each)
-            elif not _built(None, lambda each=each: packer.add(each)):  # type: ignore[misc]
+            elif not _built(record, partial(packer.add, each), of_batch=True):
                 return True
         return False
 
@@ -205,12 +229,12 @@ def _missed(each: Occurrence) -> Occurrence:
     return replace(each, end_reason="missed") if one_shot else each
 
 
-def _built(message: MessageKey, build: Callable[[], T]) -> T:
+def _built(message: MessageKey, build: Callable[[], T], *, of_batch: bool = False) -> T:
     """What `build` gives; whatever it raises is the message's fault, not the file's."""
     try:
         return build()
     except Exception as error:
-        raise Unbuilt(message) from error
+        raise Unbuilt(message, of_batch=of_batch) from error
 
 
 def _followup(

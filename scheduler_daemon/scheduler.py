@@ -114,6 +114,11 @@ class Scheduler:
         self._forget_targets()
         self._woken.set()
 
+    def reread(self) -> None:
+        """The file may have been edited by hand: put right what is wrong, and read it again."""
+        self._upkeep.check()
+        self.rescan()
+
     def _forget_targets(self) -> None:
         self._scans.begin_again()
         for state in self._states.values():

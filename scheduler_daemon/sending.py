@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from random import random
 from typing import Literal
 
@@ -11,7 +12,7 @@ from scheduler_daemon.clock import Clock
 from scheduler_daemon.delivery.backoff import pause
 from scheduler_daemon.delivery.framing import followup_params
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import FollowUp
+from scheduler_daemon.model import FollowUp, Occurrence
 from scheduler_daemon.planning import Next, Planner, Then, Unbuilt
 from scheduler_daemon.server.hosts import (
     Admitted,
@@ -34,6 +35,7 @@ from scheduler_daemon.sessions import (
     SessionState,
     Tried,
     message_in,
+    record_of,
 )
 from scheduler_daemon.store.store import Left, Store
 from scheduler_daemon.troubles import Troubles, asked_to_end
@@ -89,8 +91,12 @@ class Sender:
             return await self._push(state, host, slot, planned)
         except Unbuilt as error:
             cause = error.__cause__ or error
-            self._troubles.met("followup_not_built", cause, **_whose(state))
-            return self._refused(state, error.message, state.begin(error.message), UNBUILT)
+            message = str(error.message)
+            self._troubles.met("followup_not_built", cause, message=message, **_whose(state))
+            tried = state.begin(error.message)
+            if error.of_batch:
+                return self._step_aside(state, tried, UNBUILT)
+            return self._refused(state, error.message, tried, UNBUILT)
         except (Exception, asyncio.CancelledError) as error:
             if asked_to_end(error):
                 raise
@@ -100,12 +106,12 @@ class Sender:
 
     async def _push(self, state: SessionState, host: Host, slot: Slot, followup: FollowUp) -> Next:
         message = message_in(followup)
-        tried = state.begin(message)
         try:
-            params = followup_params(followup, tried.attempts)
+            params = followup_params(followup, state.attempts(message) + 1)
         except Exception as error:  # noqa: BLE001  whatever it is, it speaks of the message
             self._troubles.met("followup_not_built", error, **_ids(followup))
-            return self._refused(state, message, tried, UNBUILT)
+            return self._unframed(state, message, followup)
+        tried = state.begin(message)
         log.debug("followup_pushed", host=host.name, attempt=tried.attempts, **_ids(followup))
         state.pushed = followup
         self._under_way.begin(followup)
@@ -120,6 +126,15 @@ class Sender:
         finally:
             state.pushed = None
             self._under_way.end(followup)
+
+    def _unframed(self, state: SessionState, message: MessageKey, followup: FollowUp) -> Next:
+        """Those of a batch that cannot be framed step aside, and the others go without them."""
+        culprits = [each for each in followup.occurrences if not _can_be_framed(followup, each)]
+        if not followup.batch or not culprits:
+            return self._refused(state, message, state.begin(message), UNBUILT)
+        for each in culprits:
+            self._step_aside(state, state.begin(record_of(each.reminder)), UNBUILT)
+        return Then.LOOK
 
     def _not_admitted(
         self, state: SessionState, host: Host, push: Push, tried: Tried, outcome: Outcome
@@ -156,13 +171,17 @@ class Sender:
         if tried.refusals < REFUSALS_BEFORE_ASIDE:
             self._pause(state, "refused", message, tried.attempts, reason)
             return Then.WAIT
+        state.failures = 0
+        return self._step_aside(state, tried, reason)
+
+    def _step_aside(self, state: SessionState, tried: Tried, reason: str) -> Next:
+        """It lets the others of its Session pass, for a pause of its own that grows."""
         seconds = pause(tried.attempts, random())  # noqa: S311  jitter, no secret
         tried.aside = Aside(
             last_error=reason,
             until=self._clock.monotonic() + seconds,
             timer=self._clock.call_later(seconds, lambda: self._changed(state)),
         )
-        state.failures = 0
         return Then.LOOK
 
     def _pause(
@@ -221,6 +240,14 @@ class Sender:
 
 def _whose(state: SessionState) -> dict[str, object]:
     return {"owner_uid": state.key[0], "session_id": state.key[1]}
+
+
+def _can_be_framed(followup: FollowUp, each: Occurrence) -> bool:
+    try:
+        followup_params(replace(followup, occurrences=(each,)), 1)
+    except Exception:  # noqa: BLE001  whatever it is, it was logged for the whole
+        return False
+    return True
 
 
 def _ids(followup: FollowUp) -> dict[str, object]:

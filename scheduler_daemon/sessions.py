@@ -12,15 +12,21 @@ from scheduler_daemon.server.hosts import Key
 
 MessageKey: TypeAlias = tuple[int, int] | str | None
 """Which message: number and revision of a one-shot, the occurrence's id of what was asked for by
-hand, None for the batch of recurring ones."""
+hand, None for the batch of recurring ones. One of those that cannot be put into its batch stands
+aside alone, by its number and revision."""
 
 REFUSALS_BEFORE_ASIDE = 3
+
+
+def record_of(reminder: Reminder) -> tuple[int, int]:
+    """What stands for the reminder alone, also where it would come among others."""
+    return reminder.number, reminder.revision
 
 
 def message_of(reminder: Reminder) -> MessageKey:
     """The message that a reminder would come in."""
     if isinstance(reminder.rule, OneShot):
-        return reminder.number, reminder.revision
+        return record_of(reminder)
     return None
 
 

@@ -11,6 +11,7 @@ from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import Reminder
 from scheduler_daemon.planning import Planner
 from scheduler_daemon.server.hosts import Key
+from scheduler_daemon.store.mending import BEFORE_ALL, is_named
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.store.upkeep import (
     Slice,
@@ -27,10 +28,10 @@ log = get_logger(__name__)
 class Upkeep:
     """Computes targets again: those of a clock that ran ahead, and those of other zone data.
 
-    Ends what was kept beyond its end, once the clock can be trusted. `changed` hears of each
-    Session whose target moved, `lost` when that is not known, `ended` of each reminder that ended.
-    How far the zones are done is the planner's `zone_mark`: it computes what is about to be sent
-    itself.
+    Before that, what an edit by hand left wrong is put right; after it, what was kept beyond its
+    end ends, once the clock can be trusted. `changed` hears of each Session whose target moved,
+    `lost` when that is not known, `ended` of each reminder that ended. How far the zones are done
+    is the planner's `zone_mark`: it computes what is about to be sent itself.
     """
 
     def __init__(
@@ -53,12 +54,18 @@ class Upkeep:
         self._task: asyncio.Task[None] | None = None
         self._retry: Handle | None = None
         self._again = False
+        self._unchecked = True
 
     def start(self) -> None:
         """Begin, or begin again when it is done with what it does."""
         self._again = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="upkeep")
+
+    def check(self) -> None:
+        """Begin with what an edit by hand may have left wrong."""
+        self._unchecked = True
+        self.start()
 
     async def stop(self) -> None:
         """Leave what is not done to the next start."""
@@ -72,6 +79,8 @@ class Upkeep:
         while self._again:
             self._again = False
             try:
+                if self._unchecked:
+                    await self._check()
                 await self._correct_ahead()
                 await self._recompute_zones()
                 await self._end_beyond()
@@ -81,6 +90,32 @@ class Upkeep:
                 self._troubles.met("upkeep_failed", error)
                 self._lost()
                 self._retry = self._clock.call_later(RETRY_SECONDS, self.start)
+
+    async def _check(self) -> None:
+        self._unchecked = False  # what is edited meanwhile is seen at the next
+        try:
+            await self._put_right()
+        except BaseException:
+            self._unchecked = True
+            raise
+
+    async def _put_right(self) -> None:
+        """Compare the tables of Sessions and owners with the reminders."""
+        reader = self._store.reader
+        place: Key | None = BEFORE_ALL
+        while place is not None:
+            wrong, place = await reader.wrong_sessions(place)
+            await self._mend(wrong)
+        wrong, owners = await reader.wrong_elsewhere()
+        await self._mend(wrong)
+        if owners:
+            await self._store.count_owners(owners)
+
+    async def _mend(self, keys: list[Key]) -> None:
+        if keys:
+            await self._store.mend(keys)
+        for key in filter(is_named, keys):
+            self._changed(key)
 
     async def _correct_ahead(self) -> None:
         moved = 0

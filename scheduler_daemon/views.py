@@ -15,6 +15,7 @@ from scheduler_daemon.sessions import (
     SessionState,
     message_in,
     message_of,
+    record_of,
 )
 from scheduler_daemon.store.pages import SessionRow
 from scheduler_daemon.wire import shapes
@@ -217,9 +218,10 @@ def _held_up(
     if state is None:
         return None
     message = message_of(reminder)
-    aside = state.set_aside(monotonic).get(message)
-    if aside is not None:
-        return _aside(state, message, aside, now, monotonic)
+    asides = state.set_aside(monotonic)
+    for standing in (record_of(reminder), message):
+        if standing in asides:
+            return _aside(state, standing, asides[standing], now, monotonic)
     pause = state.pause
     if pause is None or (pause.attempts and pause.message != message):
         return None

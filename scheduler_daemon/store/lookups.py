@@ -8,7 +8,7 @@ from typing import Any
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text, parse_instant_text
 from scheduler_daemon.store.queries import QUERIES
-from scheduler_daemon.store.rows import Row, decode_dispatch
+from scheduler_daemon.store.rows import Row, read_dispatch
 
 Key = tuple[int, str]
 """A Session: its owner's uid and its name."""
@@ -35,9 +35,9 @@ def reminder_row(
 
 
 def last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:
-    """The newest receipt of a reminder."""
+    """The newest receipt of a reminder, when it can be read."""
     row = conn.execute(QUERIES["last_dispatch"], {"number": number}).fetchone()
-    return decode_dispatch(row) if row else None
+    return read_dispatch(row) if row else None
 
 
 def place(reminder: Reminder) -> Place:

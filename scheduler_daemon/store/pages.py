@@ -12,22 +12,23 @@ from typing import Any, NamedTuple
 
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store.columns import is_readable
 from scheduler_daemon.store.lookups import (
     Key,
     Place,
     after_values,
     column,
     last_dispatch,
-    maybe_instant,
     of,
     value,
 )
+from scheduler_daemon.store.mending import target
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import (
     REMINDER_COLUMNS,
     BadRow,
     Row,
-    decode_dispatch,
+    read_dispatch,
     read_reminder,
 )
 
@@ -36,6 +37,8 @@ PAGE_CHARS = 512 * 1024
 
 PAGE_ROWS = 5000
 """Rows that one page looks at, however few of them pass its filter."""
+
+_LONGEST_PLACE = "9999-12-31T23:59:59.999Z"
 
 _SCHEDULED_AT = REMINDER_COLUMNS.index("scheduled_at")
 _PROMPT = REMINDER_COLUMNS.index("prompt")
@@ -125,14 +128,27 @@ def _page(
         if len(page.items) + len(page.bad) == limit or chars > PAGE_CHARS:
             page.more = True
             break
-        page.looked_to = _place_of_row(row)
-        chars += len(row[_PROMPT])
-        if wanted is None or wanted(ListedRow(*(row[place] for place in _LISTED))):
+        if _is_place(row[_SCHEDULED_AT]):  # after any other the next page looks again
+            page.looked_to = _place_of_row(row)
+        chars += len(str(row[_PROMPT]))
+        if _is_wanted(ListedRow(*(row[place] for place in _LISTED)), wanted):
             _take(conn, row, page)
         if count == PAGE_ROWS:
             page.more = True
             break
     return page
+
+
+def _is_wanted(row: ListedRow, wanted: Callable[[ListedRow], bool] | None) -> bool:
+    """A row that the filter could not look at is taken: it does not decode."""
+    texts = (row.kind, row.status, row.scheduled_at, row.prompt)
+    readable = all(isinstance(text, str) for text in texts)
+    return wanted is None or not readable or wanted(row)
+
+
+def _is_place(value: object) -> bool:
+    """Whether a cursor can hold this target."""
+    return isinstance(value, str) and len(value) <= len(_LONGEST_PLACE) and is_readable(value)
 
 
 def _take(conn: sqlite3.Connection, row: Row, page: Page) -> None:
@@ -153,28 +169,32 @@ def dispatches(
 ) -> tuple[list[Dispatch], bool]:
     """Receipts, and whether there are more. See Reader.history."""
     name = "history_of_session" if number is None else "history_of_reminder"
-    values = {"number": number, "session": session, "before": before, "count": limit + 1}
+    # No more is read than is taken, but for receipts that cannot be read and are left out.
+    values = {"number": number, "session": session, "before": before, "count": -1}
     owners = _owners(conn, owner) if number is None else [owner]
     parts = [conn.execute(QUERIES[name], values | {"owner": each}) for each in owners]
     found: list[Dispatch] = []
     chars = 0
     with closing(heapq.merge(*parts, reverse=True)) as rows:
-        for row in rows:
+        for dispatch in filter(None, map(read_dispatch, rows)):
             if len(found) == limit or chars > PAGE_CHARS:
                 return found, True
-            found.append(decode_dispatch(row))
-            chars += len(found[-1].prompt)
+            found.append(dispatch)
+            chars += len(dispatch.prompt)
     return found, False
 
 
 def sessions(
     conn: sqlite3.Connection, owner: int | None, after: Place, now: Instant, limit: int
 ) -> list[SessionRow]:
-    """Sessions by name and owner. See Reader.sessions."""
+    """Sessions by name and owner. See Reader.sessions.
+
+    One with a name that is not UTF-8, in which all rows are set aside, cannot be named to anybody.
+    """
     values: dict[str, Any] = {
         "after_session": after[0],
         "after_owner": after[1],
-        "count": limit,
+        "count": -1,
         "now": instant_text(now),
     }
     parts = [
@@ -182,14 +202,14 @@ def sessions(
         for each in _owners(conn, owner)
     ]
     with closing(heapq.merge(*parts, key=lambda row: (row[1], row[0]))) as rows:
-        found = list(islice(rows, limit))
+        found = list(islice((row for row in rows if is_readable(row[1])), limit))
     return [_session(conn, row, values) for row in found]
 
 
 def _session(conn: sqlite3.Connection, row: Row, values: dict[str, Any]) -> SessionRow:
-    owner, session, active, paused, ended, set_aside, target = row
+    owner, session, active, paused, ended, set_aside, next_target_at = row
     overdue = value(conn, "overdue_of_session", values | of((owner, session)))
-    at = maybe_instant(target)
+    at = target(next_target_at, lambda: [(owner, session)])
     runs = value(conn, "runs_of_session", of((owner, session)))
     return SessionRow((owner, session), active, paused, ended, set_aside, overdue, runs, at)
 
@@ -199,4 +219,4 @@ def _owners(conn: sqlite3.Connection, owner: int | None) -> list[int]:
 
 
 def _place_of_row(row: Row) -> Place:
-    return row[_SCHEDULED_AT], row[0]
+    return str(row[_SCHEDULED_AT]), row[0]

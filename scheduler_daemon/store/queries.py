@@ -1,4 +1,4 @@
-"""Reads queries.sql: the text of every statement by its name."""
+"""Reads queries.sql and care.sql: the text of every statement by its name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _DISPATCH = """d.number, d.followup_id, d.occurrence_id, d.reminder_id, d.sessio
   iif(w.prompt IS NULL, r.title, w.title), coalesce(w.prompt, r.prompt)"""
 
 
-def _load() -> dict[str, str]:
-    text = files(__package__).joinpath("queries.sql").read_text(encoding="utf-8")
+def _load(file: str) -> dict[str, str]:
+    text = files(__package__).joinpath(file).read_text(encoding="utf-8")
     text = text.replace("{reminder}", ", ".join(REMINDER_COLUMNS))
     text = text.replace("{reminder_r}", ", ".join(f"r.{name}" for name in REMINDER_COLUMNS))
     text = text.replace("{dispatch}", _DISPATCH)
@@ -23,5 +23,8 @@ def _load() -> dict[str, str]:
     return statements
 
 
-QUERIES: dict[str, str] = _load()
+QUERIES: dict[str, str] = _load("queries.sql")
 """Statement texts by name; each begins with its line of purpose as a comment."""
+
+CARE: dict[str, str] = _load("care.sql")
+"""Those that mending and doctor need beside: no request and no wake waits for them."""

@@ -150,6 +150,7 @@ SELECT count(*) FROM runs WHERE owner_uid = :owner AND session_id = :session
 -- Occurrences by hand of a Session, in the order they were asked for.
 SELECT e.occurrence_id, e.due_at, {reminder_r} FROM runs AS e
 CROSS JOIN reminders AS r ON r.number = e.reminder_number AND r.status <> 'set_aside'
+  AND r.owner_uid = e.owner_uid AND r.session_id = e.session_id
 WHERE e.owner_uid = :owner AND e.session_id = :session AND e.due_at <= :now
 ORDER BY e.due_at, e.number LIMIT :count
 
@@ -205,7 +206,8 @@ ORDER BY number DESC LIMIT 1
 
 -- name: set_aside
 -- A row that does not decode leaves what is due, with its reason; one that left is not changed.
-UPDATE reminders SET status = 'set_aside', former_status = status, set_aside_reason = :reason
+UPDATE reminders SET status = 'set_aside', set_aside_reason = :reason,
+  former_status = iif(status = 'ended', 'ended', 'active')
 WHERE number = :number AND status <> 'set_aside'
 RETURNING owner_uid, session_id
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import Dispatch, Instant, Reminder
-from scheduler_daemon.rules import instant_text, parse_instant_text
+from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store import pages
 from scheduler_daemon.store.database import Database, is_of_the_file
 from scheduler_daemon.store.lookups import START as START
@@ -24,6 +25,14 @@ from scheduler_daemon.store.lookups import (
     reminder_row,
     value,
 )
+from scheduler_daemon.store.mending import (
+    Unreadable,
+    check_name,
+    sessions_at,
+    target,
+    wrong_elsewhere,
+    wrong_sessions,
+)
 from scheduler_daemon.store.pages import ListedRow, Page, SessionRow
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import (
@@ -35,6 +44,9 @@ from scheduler_daemon.store.rows import (
 T = TypeVar("T")
 
 UNREAD = "the database could not be read; try again later"
+
+MENDS = 100
+"""Attempts at one question while what it asks for is put right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +84,19 @@ class Reader:
     """Questions to the file. Each method is one snapshot.
 
     All raise persistence_failed where the file cannot be read; `failed` then hears of it in words
-    for the log, on this loop's thread.
+    for the log, on this loop's thread. What was edited by hand into the table of Sessions so that
+    it cannot be read is put right by `mend`, which writes, and the question asked again.
     """
 
-    def __init__(self, database: Database, failed: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        failed: Callable[[str], None],
+        mend: Callable[[list[Key]], Awaitable[object]],
+    ) -> None:
         self._database = database
         self._failed = failed
+        self._mend = mend
 
     async def _look(self, question: Callable[[sqlite3.Connection], T]) -> T:
         def in_snapshot(conn: sqlite3.Connection) -> T:
@@ -88,12 +107,17 @@ class Reader:
                 conn.rollback()  # after an error of the file there is nothing to end
 
         try:
-            return await self._database.run(in_snapshot)
+            for _ in range(MENDS):
+                try:
+                    return await self._database.run(in_snapshot)
+                except Unreadable as found:
+                    await self._mend(found.keys)
         except sqlite3.Error as error:
             if not is_of_the_file(error):
                 raise
             self._failed(str(error))
             raise PersistenceFailed(UNREAD) from error
+        raise PersistenceFailed(UNREAD)
 
     async def upkeep(self, look: Callable[[sqlite3.Connection], T]) -> T:
         """A look of the store's own upkeep (store/retention.py), which changes nothing."""
@@ -167,7 +191,7 @@ class Reader:
         """The earliest target of each Session; None where nothing is active."""
 
         def question(conn: sqlite3.Connection) -> dict[Key, Instant | None]:
-            return {key: maybe_instant(value(conn, "session_target", of(key))) for key in keys}
+            return {key: _target_of(conn, key) for key in keys}
 
         return await self._look(question)
 
@@ -182,14 +206,22 @@ class Reader:
             "after_session": after[1],
             "count": limit,
         }
-        return await self._look(
-            lambda conn: conn.execute(QUERIES["sessions_due"], values).fetchall()
-        )
+
+        def question(conn: sqlite3.Connection) -> list[tuple[str, str]]:
+            rows = conn.execute(QUERIES["sessions_due"], values).fetchall()
+            return [(at, check_name((owner, session))[1]) for at, session in rows]
+
+        return await self._look(question)
 
     async def next_target(self, owner: int, after: Instant) -> Instant | None:
         """The earliest target of an owner after an instant."""
         values = {"owner": owner, "after": instant_text(after)}
-        return await self._look(lambda conn: maybe_instant(value(conn, "next_target", values)))
+
+        def question(conn: sqlite3.Connection) -> Instant | None:
+            text = value(conn, "next_target", values)
+            return target(text, lambda: sessions_at(conn, owner, text))
+
+        return await self._look(question)
 
     async def owners(self) -> list[int]:
         """Owners with active reminders."""
@@ -203,7 +235,7 @@ class Reader:
             ones = _decode(conn.execute(QUERIES["due_one_shots"], values | {"count": one_shots}))
             often = conn.execute(QUERIES["due_recurring"], values | after_values(START, recurring))
             runs = conn.execute(QUERIES["due_runs"], values | {"count": one_shots})
-            return Due(ones, _decode(often), _decode_runs(runs, ones.bad))
+            return Due(ones, _decode(often), _decode_runs(runs, ones.bad, key))
 
         return await self._look(question)
 
@@ -218,13 +250,28 @@ class Reader:
         """The earliest target of a Session after an instant."""
         values = of(key) | {"now": instant_text(now)}
         return await self._look(
-            lambda conn: maybe_instant(value(conn, "next_target_of_session", values))
+            lambda conn: target(value(conn, "next_target_of_session", values), lambda: [key])
         )
 
     async def decided_at(self, number: int, occurrence_at: Instant) -> Instant | None:
-        """When the dispatch of an occurrence was decided; None where there is none."""
+        """When the dispatch of an occurrence was decided; None where none says it."""
         values = {"number": number, "occurrence_at": instant_text(occurrence_at)}
-        return await self._look(lambda conn: maybe_instant(value(conn, "decided_at", values)))
+
+        def question(conn: sqlite3.Connection) -> Instant | None:
+            text = value(conn, "decided_at", values)
+            with suppress(ValueError):  # of a receipt that cannot be read
+                return maybe_instant(text)
+            return None
+
+        return await self._look(question)
+
+    async def wrong_sessions(self, after: Key) -> tuple[list[Key], Key | None]:
+        """Sessions after a place that are to be mended, and the place to go on from."""
+        return await self._look(lambda conn: wrong_sessions(conn, after))
+
+    async def wrong_elsewhere(self) -> tuple[list[Key], list[int]]:
+        """Sessions without a reminder, and owners whose counts are wrong."""
+        return await self._look(wrong_elsewhere)
 
     async def counts(self, owner: int, now: Instant) -> Counts:
         """An owner's reminders by state."""
@@ -256,7 +303,9 @@ def _decode(rows: Iterable[Row]) -> Rows:
     )
 
 
-def _decode_runs(rows: Iterable[Row], bad: list[BadRow]) -> list[tuple[str, Instant, Reminder]]:
+def _decode_runs(
+    rows: Iterable[Row], bad: list[BadRow], key: Key
+) -> list[tuple[str, Instant, Reminder]]:
     """Runs of reminders that decode; the others join `bad`."""
     runs = []
     for occurrence_id, due_at, *row in rows:
@@ -264,5 +313,11 @@ def _decode_runs(rows: Iterable[Row], bad: list[BadRow]) -> list[tuple[str, Inst
         if isinstance(reminder, BadRow):
             bad.append(reminder)
         else:
-            runs.append((occurrence_id, parse_instant_text(due_at), reminder))
+            due = target(due_at, lambda: [key])
+            assert due is not None  # the column takes no NULL
+            runs.append((occurrence_id, due, reminder))
     return runs
+
+
+def _target_of(conn: sqlite3.Connection, key: Key) -> Instant | None:
+    return target(value(conn, "session_target", of(key)), lambda: [key])

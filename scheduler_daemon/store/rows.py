@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,12 +19,8 @@ from scheduler_daemon.model import (
     Rule,
     Weekly,
 )
-from scheduler_daemon.rules import (
-    canonical_cron,
-    canonical_zone,
-    instant_text,
-    parse_instant_text,
-)
+from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store import columns
 
 Row = tuple[Any, ...]
 
@@ -72,8 +66,10 @@ REMINDER_COLUMNS = (
 )
 """The order in which every statement selects a reminder."""
 
+MAX_REASON_CHARS = 500
+"""What is kept of the reason: it may quote what somebody wrote."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+OUTCOMES = ("admitted", "skipped", "missed")
 
 
 class BadRow(Exception):
@@ -87,21 +83,21 @@ class BadRow(Exception):
 
 def rule_columns(rule: Rule, target: Instant) -> dict[str, Any]:
     """What the rule columns and the target hold for `rule`; an At has no more than its target."""
-    columns: dict[str, Any] = dict.fromkeys(RULE_COLUMNS)
-    columns |= {"kind": rule.kind, "scheduled_at": instant_text(target)}
+    found: dict[str, Any] = dict.fromkeys(RULE_COLUMNS)
+    found |= {"kind": rule.kind, "scheduled_at": instant_text(target)}
     match rule:
         case After(seconds):
-            columns["delay_seconds"] = seconds
+            found["delay_seconds"] = seconds
         case Every(seconds, anchor):
-            columns |= {"interval_seconds": seconds, "anchor_at": instant_text(anchor)}
+            found |= {"interval_seconds": seconds, "anchor_at": instant_text(anchor)}
         case Daily(time, zone):
-            columns |= {"local_time": time_text(time), "time_zone": zone}
+            found |= {"local_time": columns.time_text(time), "time_zone": zone}
         case Weekly(time, weekdays, zone):
             days = ",".join(map(str, weekdays))
-            columns |= {"local_time": time_text(time), "weekdays": days, "time_zone": zone}
+            found |= {"local_time": columns.time_text(time), "weekdays": days, "time_zone": zone}
         case Cron(expression, zone):
-            columns |= {"cron_expression": expression, "time_zone": zone}
-    return columns
+            found |= {"cron_expression": expression, "time_zone": zone}
+    return found
 
 
 def kept_columns(reminder: Reminder) -> dict[str, Any]:
@@ -141,10 +137,6 @@ def context_text(context: Any) -> str | None:
     return json.dumps(context, ensure_ascii=False, sort_keys=True) if context else None
 
 
-def time_text(time: dt.time) -> str:
-    return time.isoformat("milliseconds")
-
-
 def decode_reminder(row: Row) -> Reminder:
     """The reminder of a row in the order of REMINDER_COLUMNS; raises BadRow."""
     column = dict(zip(REMINDER_COLUMNS, row, strict=True))
@@ -156,9 +148,11 @@ def decode_reminder(row: Row) -> Reminder:
         values |= {"until": values.pop("until_at"), "skips": _skips(values)}
         at = "rule"
         rule = _rule(column, values["scheduled_at"])
-    except (ValueError, TypeError, RecursionError, SchedulerError) as error:
+        at = "ends"
+        _check_ends(column)
+    except (ValueError, TypeError, OverflowError, RecursionError, SchedulerError) as error:
         # What a person reads in SQLite: no surrogates, which it could not keep.
-        reason = f"{at}: {error}".encode(errors="backslashreplace").decode()
+        reason = f"{at}: {error}"[:MAX_REASON_CHARS].encode(errors="backslashreplace").decode()
         raise BadRow(column["number"], reason) from error
     return Reminder(rule=rule, **values)
 
@@ -177,138 +171,88 @@ def read_reminder(row: Row) -> Reminder | BadRow:
 def _rule(column: dict[str, Any], target: Instant) -> Rule:
     match column["kind"]:
         case "after":
-            return After(_whole(column["delay_seconds"], 1))
+            return After(columns.counted(column["delay_seconds"]))
         case "at":
             return At(target)
         case "every":
-            anchor = parse_instant_text(column["anchor_at"])
-            return Every(_whole(column["interval_seconds"], 300), anchor)
+            anchor = columns.instant(column["anchor_at"])
+            return Every(columns.whole(column["interval_seconds"], 300), anchor)
         case "daily":
-            return Daily(_time(column["local_time"]), _zone(column["time_zone"]))
+            return Daily(columns.time(column["local_time"]), columns.zone(column["time_zone"]))
         case "weekly":
-            days = _weekdays(column["weekdays"])
-            return Weekly(_time(column["local_time"]), days, _zone(column["time_zone"]))
+            days, zone = columns.weekdays(column["weekdays"]), columns.zone(column["time_zone"])
+            return Weekly(columns.time(column["local_time"]), days, zone)
         case "cron":
-            expression = column["cron_expression"]
-            if canonical_cron(expression) != expression:
-                raise ValueError(f"cron_expression {expression!r} is not canonical")
-            return Cron(expression, _zone(column["time_zone"]))
+            expression = columns.expression(column["cron_expression"])
+            return Cron(expression, columns.zone(column["time_zone"]))
     raise ValueError(f"kind {column['kind']!r} is unknown")
 
 
 def _skips(values: dict[str, Any]) -> tuple[Instant, Instant] | None:
     low, high = values.pop("skips_after_at"), values.pop("skips_to_at")
-    return None if low is None or high is None else (low, high)
-
-
-def _flag(value: Any) -> bool:
-    return bool(_whole(value))
-
-
-def _maybe_whole(value: Any) -> int | None:
-    return None if value is None else _whole(value, 1)
-
-
-def _whole(value: Any, least: int = 0) -> int:
-    if not isinstance(value, int):
-        raise TypeError("a whole number is missing")
-    if value < least:
-        raise ValueError(f"{value} is less than {least}")
-    return value
-
-
-def _zone(name: Any) -> str:
-    if canonical_zone(name) != name:
-        raise ValueError(f"time_zone {name!r} is not in the zone database's spelling")
-    return str(name)
-
-
-def _time(text: str) -> dt.time:
-    time = dt.time.fromisoformat(text)
-    if time_text(time) != text or time.tzinfo is not None:
-        raise ValueError(f"local_time {text!r} is not HH:MM:SS.fff")
-    return time
-
-
-def _weekdays(text: Any) -> tuple[int, ...]:
-    days = tuple(int(day) for day in _text(text).split(","))
-    if ",".join(map(str, sorted(set(days)))) != text or not set(days) <= set(range(1, 8)):
-        raise ValueError(f"weekdays {text!r} are not 1 to 7 in their order, with commas between")
-    return days
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("text is missing")
-    if "\0" in value:
-        raise ValueError("holds a NUL character")
-    if not value.isprintable() and _SURROGATE.search(value):
-        raise ValueError("holds bytes that are not UTF-8")
-    return value
-
-
-def _filled(value: Any) -> str:
-    if not _text(value):
-        raise ValueError("is empty")
-    return str(value)
-
-
-def _maybe_text(value: Any) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _status(value: Any) -> str:
-    if value not in ("active", "ended"):
-        raise ValueError(f"{value!r} is not a status that can be sent or listed")
-    return str(value)
-
-
-def _context(text: Any) -> dict[str, str] | None:
-    if text is None:
+    if low is None and high is None:
         return None
-    value = json.loads(_text(text))
-    if not isinstance(value, dict):
-        raise TypeError("is not an object")
-    return {_text(key): _text(each) for key, each in value.items()} or None
+    # A receipt advances a record that is as it was planned: what is dropped here would keep it.
+    if low is None or high is None or low >= high:
+        raise ValueError("skips_after_at and skips_to_at are two instants in their order, or none")
+    return low, high
 
 
-def _maybe_instant(text: str | None) -> Instant | None:
-    return None if text is None else parse_instant_text(text)
+def _check_ends(column: dict[str, Any]) -> None:
+    """What the schema's CHECKs say of ends, for a row that got past them."""
+    if column["kind"] in ("after", "at") and (
+        column["until_at"] is not None or column["max_occurrences"] is not None
+    ):
+        raise ValueError("a one-shot has neither until_at nor max_occurrences")
+    ended = (column["ended_at"] is not None, column["ended_reason"] is not None)
+    if ended != ((column["status"] == "ended"),) * 2:
+        raise ValueError("an ended reminder has ended_at and ended_reason, an active one neither")
 
 
 _DECODED: dict[str, Callable[[Any], Any]] = {
-    "number": _whole,
-    "owner_uid": _whole,
-    "session_id": _filled,
-    "title": _maybe_text,
-    "prompt": _filled,
-    "context": _context,
-    "scheduled_at": parse_instant_text,
-    "after_at": parse_instant_text,
-    "computed_at": parse_instant_text,
-    "last_occurrence_at": _maybe_instant,
-    "generation": _whole,
-    "status": _status,
-    "ended_at": _maybe_instant,
-    "ended_reason": _maybe_text,
-    "revision": _whole,
-    "timing_revision": _whole,
-    "words_revision": _whole,
-    "created_at": parse_instant_text,
-    "paused": _flag,
-    "snoozed_from": _maybe_whole,
-    "until_at": _maybe_instant,
-    "max_occurrences": _maybe_whole,
-    "dispatch_count": _whole,
-    "expires_after_seconds": _maybe_whole,
-    "skips_after_at": _maybe_instant,
-    "skips_to_at": _maybe_instant,
+    "number": columns.counted,
+    "owner_uid": columns.whole,
+    "session_id": columns.filled(columns.MAX_SESSION_CHARS),
+    "title": columns.title,
+    "prompt": columns.filled(columns.MAX_PROMPT_CHARS),
+    "context": columns.context,
+    "scheduled_at": columns.instant,
+    "after_at": columns.instant,
+    "computed_at": columns.instant,
+    "last_occurrence_at": columns.maybe_instant,
+    "generation": columns.whole,
+    "status": columns.status,
+    "ended_at": columns.maybe_instant,
+    "ended_reason": columns.ended_reason,
+    "revision": columns.counted,
+    "timing_revision": columns.counted,
+    "words_revision": columns.counted,
+    "created_at": columns.instant,
+    "paused": columns.flag,
+    "snoozed_from": columns.maybe_counted,
+    "until_at": columns.maybe_instant,
+    "max_occurrences": columns.maybe_counted,
+    "dispatch_count": columns.whole,
+    "expires_after_seconds": columns.maybe_counted,
+    "skips_after_at": columns.maybe_instant,
+    "skips_to_at": columns.maybe_instant,
 }
 """How each column outside the rule is read."""
 
 
+def read_dispatch(row: Row) -> Dispatch | None:
+    """The dispatch of a row of the `history_…` statements, None for one that does not decode.
+
+    Nobody waits for a receipt that cannot be read: it is left out, and `doctor` names it.
+    """
+    try:
+        return decode_dispatch(row)
+    except (ValueError, TypeError):
+        return None
+
+
 def decode_dispatch(row: Row) -> Dispatch:
-    """The dispatch of a row of the `history_…` statements."""
+    """The dispatch of such a row; ValueError or TypeError where it does not decode."""
     (
         number,
         followup_id,
@@ -324,18 +268,20 @@ def decode_dispatch(row: Row) -> Dispatch:
         title,
         prompt,
     ) = row
+    if outcome not in OUTCOMES:
+        raise ValueError(f"{outcome!r} is no outcome")
     return Dispatch(
-        number=number,
-        followup_id=followup_id,
-        occurrence_id=occurrence_id,
-        reminder_id=reminder_id,
-        session_id=session_id,
-        occurrence_at=parse_instant_text(occurrence_at),
-        decided_at=parse_instant_text(decided_at),
-        admitted_at=parse_instant_text(admitted_at),
-        host=host or "",
-        message_id=message_id,
+        number=columns.whole(number),
+        followup_id=columns.text(followup_id),
+        occurrence_id=columns.text(occurrence_id),
+        reminder_id=columns.text(reminder_id),
+        session_id=columns.text(session_id),
+        occurrence_at=columns.instant(occurrence_at),
+        decided_at=columns.instant(decided_at),
+        admitted_at=columns.instant(admitted_at),
+        host=columns.maybe_text(host) or "",
+        message_id=columns.maybe_text(message_id),
         outcome=outcome,
-        title=title,
-        prompt=prompt if prompt is not None else "",
+        title=columns.title(title),
+        prompt=columns.maybe_text(prompt, columns.MAX_PROMPT_CHARS) or "",
     )

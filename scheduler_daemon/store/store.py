@@ -21,6 +21,7 @@ from scheduler_daemon.store.creation import Limits as Limits
 from scheduler_daemon.store.creation import create
 from scheduler_daemon.store.database import Database, Identity, open_database
 from scheduler_daemon.store.lookups import Key
+from scheduler_daemon.store.mending import count_owners, mend, set_aside
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.reader import Reader
 from scheduler_daemon.store.receipts import Left as Left
@@ -36,12 +37,16 @@ class Store:
     """The file. `reader` answers questions; the methods here write."""
 
     def __init__(
-        self, writing: Database, reading: Database, writer: Writer, reader: Reader
+        self,
+        writing: Database,
+        reading: Database,
+        writer: Writer,
+        failed: Callable[[str], None],
     ) -> None:
         self._writing = writing
         self._reading = reading
         self._writer = writer
-        self.reader = reader
+        self.reader = Reader(reading, failed, self.mend)
 
     @classmethod
     async def open(
@@ -69,7 +74,7 @@ class Store:
             wait_seconds=wait_seconds,
             failed=failed,
         )
-        return cls(writing, reading, writer, Reader(reading, failed))
+        return cls(writing, reading, writer, failed)
 
     async def close(self) -> None:
         """Write what waits, then close the file."""
@@ -188,19 +193,22 @@ class Store:
         Each is logged once: one that is set aside already is left alone.
         """
 
-        def act(conn: sqlite3.Connection) -> list[tuple[BadRow, Key]]:
-            found = []
-            for bad in rows:
-                values = {"number": bad.number, "reason": bad.reason[:500]}
-                key = conn.execute(QUERIES["set_aside"], values).fetchone()
-                if key:
-                    found.append((bad, key))
-            return found
-
-        done = await self._writer.run(act)
+        done = await self._writer.run(lambda conn: set_aside(conn, rows))
         for bad, _ in done:
-            log.error("row_set_aside", reminder_id=f"r{bad.number}", reason=bad.reason)
+            _log_aside(bad)
         return [key for _, key in done]
+
+    async def mend(self, keys: Sequence[Key]) -> None:
+        """Put right what an edit by hand left wrong in Sessions: counts, targets, bad rows."""
+        mended = await self._writer.run(mend(keys))
+        log.warning("sessions_put_right", sessions=len(mended.keys), first=mended.keys[0][1])
+        for bad in mended.aside:
+            _log_aside(bad)
+
+    async def count_owners(self, owners: Sequence[int]) -> None:
+        """Count the reminders of owners anew."""
+        await self._writer.run(lambda conn: count_owners(conn, owners))
+        log.warning("owners_put_right", owners=len(owners))
 
     async def retarget(
         self, reminder: Reminder, target: Instant, after_at: Instant, computed_at: Instant
@@ -211,6 +219,10 @@ class Store:
     async def upkeep(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """One slice of the store's own upkeep (store/upkeep.py) in one transaction."""
         return await self._writer.run(act)
+
+
+def _log_aside(bad: BadRow) -> None:
+    log.error("row_set_aside", reminder_id=f"r{bad.number}", reason=bad.reason)
 
 
 def retarget(

@@ -47,6 +47,8 @@ def note_zone_data(version: str) -> Callable[[sqlite3.Connection], int | None]:
             if before is not None:
                 mark = "0"
                 conn.execute(QUERIES["put_meta"], {"name": ZONE_MARK, "value": mark})
+        if mark is not None and not (mark.isascii() and mark.isdigit()):
+            mark = "0"  # somebody wrote it by hand: begin anew
         return None if mark is None else int(mark)
 
     return act

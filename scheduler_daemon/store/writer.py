@@ -16,7 +16,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
+from scheduler_daemon.log import get_logger
 from scheduler_daemon.store.database import Database, Identity, is_of_the_file
+from scheduler_daemon.store.mending import count_all, is_of_counts
 
 GROUP_LIMIT = 64
 """Acts in one transaction; more than that brought nothing when measured."""
@@ -31,6 +33,8 @@ UNCERTAIN = "it is not known whether this was stored; list the reminders to see"
 MOVED = "the database file was moved, deleted or replaced"
 LOCKED = "nothing was stored: another program held the database for too long; try again later"
 CLOSED = "nothing was stored: the daemon is stopping; try again when it runs"
+
+log = get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -159,13 +163,10 @@ class Writer:
     def _outcome(self, conn: sqlite3.Connection, act: Act) -> Outcome | None:
         """What the act gave, None when SQLite gave up the whole transaction under it."""
         try:
-            conn.execute("SAVEPOINT act")
-            value = act(conn)
-            conn.execute("RELEASE act")
+            return (True, _in_savepoint(conn, act))
         except Exception as error:  # noqa: BLE001  it is its caller's, whatever it is
             refusal = self._refusal(error)
             return (False, refusal) if _undo(conn, "ROLLBACK TO act", "RELEASE act") else None
-        return (True, value)
 
     def _refusal(self, error: Exception) -> Exception:
         """What the caller of an act that raised `error` gets."""
@@ -195,6 +196,24 @@ class Writer:
             return _instead(outcomes, certain=False)
         self.commits += 1
         return outcomes
+
+
+def _in_savepoint(conn: sqlite3.Connection, act: Act) -> Any:
+    """The value of the act, in a savepoint of its own that an error leaves open.
+
+    Counts that an edit by hand left too low are counted anew: nothing could ever end or go there.
+    """
+    conn.execute("SAVEPOINT act")
+    try:
+        value = act(conn)
+    except sqlite3.IntegrityError as error:
+        if not is_of_counts(error):
+            raise
+        conn.execute("ROLLBACK TO act")
+        log.warning("sessions_put_right", sessions=len(count_all(conn)))
+        value = act(conn)
+    conn.execute("RELEASE act")
+    return value
 
 
 def is_locked(error: sqlite3.Error) -> bool:
