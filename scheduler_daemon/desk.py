@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeVar
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.errors import PermissionDenied, PersistenceUncertain, ReminderNotFound
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import Dispatch, Instant, Reminder
+from scheduler_daemon.model import Instant, Reminder
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.hosts import Key
+from scheduler_daemon.store.lookups import Beside
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import NOT_FOUND, Limits, Store, Which
 from scheduler_daemon.views import reminder_view, waiting_for
@@ -70,7 +71,7 @@ class Desk:
         found = await self.read(which)
         return self.view(*found, self.clock.now())
 
-    async def read(self, which: Which) -> tuple[Reminder, Dispatch | None]:
+    async def read(self, which: Which) -> tuple[Reminder, Beside]:
         """A reminder and its newest dispatch. Raises reminder_not_found."""
         found = await self.store.reader.get(which.number, which.owner, which.session)
         if isinstance(found, BadRow):
@@ -102,13 +103,11 @@ class Desk:
         for key in await self.store.set_aside(rows):
             self.scheduler.changed(key)
 
-    def view(
-        self, reminder: Reminder, last_dispatch: Dispatch | None, now: Instant
-    ) -> shapes.Reminder:
+    def view(self, reminder: Reminder, beside: Beside, now: Instant) -> shapes.Reminder:
         """A reminder as its owner sees it."""
         state = self.scheduler.state_of(reminder)
         why = waiting_for(reminder, state, self.scheduler.hosts, now, self.clock.monotonic())
-        return reminder_view(reminder, last_dispatch, why, now)
+        return reminder_view(reminder, beside, why, now)
 
     def fitting(self, views: Iterable[T]) -> list[T]:
         """As many of `views` as fit one frame, in order; at least one, which always fits."""

@@ -29,10 +29,10 @@ class ReminderActs:
 
     async def pause(self, caller: Caller, asked: params.One) -> calls.Paused:
         """Let a reminder rest; nothing of it is due until it is resumed."""
-        old, new, last_dispatch = await self._desk.written(
+        old, new, beside = await self._desk.written(
             self._store.change(which(caller, asked), acts.paused)
         )
-        view = self._desk.view(new, last_dispatch, self._clock.now())
+        view = self._desk.view(new, beside, self._clock.now())
         if new is not old:
             self._desk.done("reminder_paused", caller, new, "paused", view)
             self._scheduler.changed((new.owner_uid, new.session_id))
@@ -42,12 +42,12 @@ class ReminderActs:
         """Let a paused reminder go on."""
         now = self._clock.now()
         steady = trusted(self._clock)
-        old, new, last_dispatch = await self._desk.written(
+        old, new, beside = await self._desk.written(
             self._store.change(
                 which(caller, asked), lambda old: acts.resumed(old, now, trusted=steady)
             )
         )
-        view = self._desk.view(new, last_dispatch, now)
+        view = self._desk.view(new, beside, now)
         if new is not old:
             self._desk.done("reminder_resumed", caller, new, "resumed", view)
             self._moved(new, revives=True)
@@ -62,12 +62,12 @@ class ReminderActs:
         with self._scheduler.under_way.holding(one.number):
             carried = self._scheduler.under_way.of(one.number)
             in_flight = carried[1] if carried else None
-            new, occurrence, last_dispatch = await self._desk.written(
+            new, occurrence, beside = await self._desk.written(
                 self._store.skip(
                     one, lambda old: acts.skipped(old, in_flight, now, trusted=steady), now
                 )
             )
-            view = self._desk.view(new, last_dispatch, now)
+            view = self._desk.view(new, beside, now)
             self._desk.done("occurrence_skipped", caller, new, "updated", view)
             self._moved(new, revives=False)
         return {"reminder": view, "skipped_occurrence": instant_text(occurrence.occurrence_at)}
@@ -98,7 +98,7 @@ class ReminderActs:
         )
         if made.reminder is None:
             return {"id": f"r{made.number}", "deleted": True, "created": False}
-        view = self._desk.view(made.reminder, made.last_dispatch, now)
+        view = self._desk.view(made.reminder, made.beside, now)
         if made.created:
             self._desk.done("reminder_snoozed", caller, made.reminder, "created", view)
             self._moved(made.reminder, revives=True)
@@ -116,7 +116,7 @@ class ReminderActs:
         if run.created:
             self._desk.done("reminder_run", caller, run.reminder)
             self._scheduler.changed((run.reminder.owner_uid, run.reminder.session_id), revives=True)
-        view: shapes.Reminder = self._desk.view(run.reminder, run.last_dispatch, now)
+        view: shapes.Reminder = self._desk.view(run.reminder, run.beside, now)
         return {"reminder": view, "occurrence_id": run.occurrence_id, "created": run.created}
 
     def _key(self, asked: params.Snooze | params.RunNow, method: str) -> Key | None:

@@ -67,7 +67,7 @@ class Service:
         made = await self._desk.written(self._store.create(draft, now, self._bounds.limits))
         if made.reminder is None:
             return {"id": f"r{made.number}", "deleted": True, "created": False}
-        view = self._desk.view(made.reminder, made.last_dispatch, now)
+        view = self._desk.view(made.reminder, made.beside, now)
         if made.created:
             self._desk.done("reminder_created", caller, made.reminder, "created", view)
             self._scheduler.changed((owner, asked.session_id), revives=True)
@@ -151,14 +151,14 @@ class Service:
         one = which(caller, asked)
         most = self._bounds.max_prompt_chars
         try:
-            before, after, last_dispatch = await self._desk.written(
+            before, after, beside = await self._desk.written(
                 self._store.change(one, lambda old: changed(old, asked, now, most))
             )
         except ReminderConflict as error:
             error.data["reminder"] = await self._desk.found(one)
             raise
         retimed = after.timing_revision != before.timing_revision
-        view = self._desk.view(after, last_dispatch, now)
+        view = self._desk.view(after, beside, now)
         result: calls.Updated = {"reminder": view, "updated": after is not before}
         if after is not before:
             self._desk.done("reminder_updated", caller, after, "updated", view)

@@ -17,13 +17,14 @@ from scheduler_daemon.sessions import (
     message_of,
     record_of,
 )
+from scheduler_daemon.store.lookups import Beside
 from scheduler_daemon.store.pages import SessionRow
 from scheduler_daemon.wire import shapes
 
 
 def reminder_view(
     reminder: Reminder,
-    last_dispatch: Dispatch | None,
+    beside: Beside,
     waiting_for: shapes.WaitingFor,
     now: Instant,
 ) -> shapes.Reminder:
@@ -64,8 +65,10 @@ def reminder_view(
         view["ended_at"] = instant_text(reminder.ended_at)
     if reminder.ended_reason is not None:
         view["ended_reason"] = reminder.ended_reason
-    if last_dispatch is not None:
-        view["last_dispatch"] = dispatch_summary(last_dispatch)
+    if beside.last_dispatch is not None:
+        view["last_dispatch"] = dispatch_summary(beside.last_dispatch)
+    if beside.runs:
+        view["runs"] = beside.runs
     return view
 
 

@@ -306,6 +306,7 @@ async def test_a_run_has_no_age_and_is_not_what_its_reminder_waits_for(world: Wo
     assert ears.changes == ["dispatched"]
     reminder = await world.get("r1")
     assert reminder["last_dispatch"]["occurrence_id"] == run["occurrence_id"]
+    assert (run["reminder"]["runs"], reminder.get("runs")) == (1, None)
     assert reminder["scheduled_at"] == "2026-01-02T12:00:00.000Z"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import START, ManualClock
-from tests.support.world import ADMIT, World, few_rounds, ids_of, open_world, running_world
+from tests.support.world import ADMIT, Json, World, few_rounds, ids_of, open_world, running_world
 
 YEAR = 365.25 * 86400
 
@@ -206,7 +206,7 @@ async def test_what_was_sent_before_is_neither_sent_again_nor_missed(
 ) -> None:
     """Whatever its age is by now."""
     agent = await world.agent("s", says=ADMIT)
-    limit = {} if age is None else {"expires_after_seconds": age}
+    limit: Json = {} if age is None else {"expires_after_seconds": age}
     sent = await world.create(every_seconds=300, **limit)
     await world.advance(600)
     agent.close()

@@ -12,6 +12,7 @@ from scheduler_daemon.delivery.plan import occurrence
 from scheduler_daemon.model import After, Daily, Dispatch, Every, FollowUp, Reminder
 from scheduler_daemon.server.hosts import Host, Hosts
 from scheduler_daemon.sessions import Aside, Pause, SessionState, message_of
+from scheduler_daemon.store.lookups import Beside
 from scheduler_daemon.views import dispatch_view, later, reminder_view, waiting_for
 from tests.delivery.test_plan import reminder
 from tests.server.test_hosts import Floor
@@ -54,7 +55,7 @@ SUMMARY = {
 
 
 def test_optional_members_are_left_out_and_never_null() -> None:
-    view = reminder_view(ONCE, None, {"why": "behind"}, START)
+    view = reminder_view(ONCE, Beside(), {"why": "behind"}, START)
     assert view == {
         "id": "r1",
         "owner_uid": 1000,
@@ -83,12 +84,12 @@ def test_optional_members_are_shown_where_they_are() -> None:
         ended_at=START,
         ended_reason="range",
     )
-    view = reminder_view(full, DISPATCH, {"why": "ended"}, START)
+    view = reminder_view(full, Beside(DISPATCH, 2), {"why": "ended"}, START)
     assert view["scheduled_at_local"] == "2026-01-01T12:59:00+01:00[Europe/Berlin]"
     assert (view["title"], view["context"]) == ("t", {"a": "b"})
     assert (view["ended_at"], view["ended_reason"]) == ("2026-01-01T12:00:00.000Z", "range")
     assert (view["status"], view["state"]) == ("ended", "ended")
-    assert view["last_dispatch"] == SUMMARY
+    assert (view["last_dispatch"], view["runs"]) == (SUMMARY, 2)
 
 
 def test_ends_and_age_are_shown_with_how_many_occurrences_were_admitted() -> None:
@@ -100,11 +101,11 @@ def test_ends_and_age_are_shown_with_how_many_occurrences_were_admitted() -> Non
         expires_after_seconds=90,
         snoozed_from=7,
     )
-    view = reminder_view(full, None, {"why": "behind"}, START)
+    view = reminder_view(full, Beside(), {"why": "behind"}, START)
     assert (view["until"], view["expires_after_seconds"]) == ("2026-01-01T12:01:00.000Z", 90)
     assert (view["max_occurrences"], view["dispatch_count"]) == (5, 2)
     assert view["snoozed_from"] == "r7"
-    counted = reminder_view(replace(OFTEN, dispatch_count=2), None, {"why": "behind"}, START)
+    counted = reminder_view(replace(OFTEN, dispatch_count=2), Beside(), {"why": "behind"}, START)
     assert "dispatch_count" not in counted
 
 
@@ -120,14 +121,14 @@ def test_a_paused_reminder_is_active_and_neither_scheduled_nor_overdue(
     status: str, target: dt.datetime, state: str
 ) -> None:
     record = replace(OFTEN, paused=True, status=status, scheduled_at=target)
-    view = reminder_view(record, None, {"why": "paused"}, START)
+    view = reminder_view(record, Beside(), {"why": "paused"}, START)
     assert (view["status"], view["state"], view["paused"]) == (status, state, status == "active")
 
 
 @pytest.mark.parametrize(("seconds", "state"), [(1, "scheduled"), (0, "overdue"), (-1, "overdue")])
 def test_an_active_reminder_is_scheduled_or_overdue(seconds: int, state: str) -> None:
     record = replace(ONCE, scheduled_at=START + dt.timedelta(seconds=seconds))
-    assert reminder_view(record, None, {"why": "target"}, START)["state"] == state
+    assert reminder_view(record, Beside(), {"why": "target"}, START)["state"] == state
 
 
 def test_a_dispatch_has_the_words_that_were_sent() -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler_daemon.errors import LimitReached, ReminderEnded, ReminderNotFound
-from scheduler_daemon.model import Dispatch, Instant, Occurrence, Reminder
+from scheduler_daemon.model import Instant, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.creation import Created, Draft, Limits, create, same_request
-from scheduler_daemon.store.lookups import last_dispatch, reminder_row
+from scheduler_daemon.store.lookups import Beside, beside, reminder_row
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.receipts import skip as write_skip
 from scheduler_daemon.store.rows import decode_reminder, kept_columns
@@ -42,7 +42,7 @@ class Run:
     """What running by hand gave: `reminder` is None when the key's reminder is gone."""
 
     reminder: Reminder | None
-    last_dispatch: Dispatch | None
+    beside: Beside
     occurrence_id: str
     created: bool
 
@@ -65,13 +65,13 @@ def found(conn: sqlite3.Connection, which: Which) -> Reminder:
 
 def change(
     conn: sqlite3.Connection, which: Which, changed: Callable[[Reminder], Reminder]
-) -> tuple[Reminder, Reminder, Dispatch | None]:
+) -> tuple[Reminder, Reminder, Beside]:
     """Replace a reminder by `changed` of it. See Store.change."""
     old = found(conn, which)
     new = changed(old)
     if new is not old:
         conn.execute(QUERIES["update_reminder"], kept_columns(new))
-    return old, new, last_dispatch(conn, new.number)
+    return old, new, beside(conn, new.number)
 
 
 def skip(
@@ -79,12 +79,12 @@ def skip(
     which: Which,
     skipped: Callable[[Reminder], tuple[Reminder, Occurrence]],
     now: Instant,
-) -> tuple[Reminder, Occurrence, Dispatch | None]:
+) -> tuple[Reminder, Occurrence, Beside]:
     """Let an occurrence pass. See Store.skip."""
     new, occurrence = skipped(found(conn, which))
     write_skip(conn, occurrence, now)
     conn.execute(QUERIES["update_reminder"], kept_columns(new))
-    return new, occurrence, last_dispatch(conn, new.number)
+    return new, occurrence, beside(conn, new.number)
 
 
 def snooze(
@@ -100,8 +100,8 @@ def snooze(
     if earlier is not None:
         row = reminder_row(conn, earlier[0], which.owner, None)
         if row is None:
-            return Created(earlier[0], None, None, created=False)
-        dispatch = last_dispatch(conn, earlier[0])
+            return Created(earlier[0], None, Beside(), created=False)
+        dispatch = beside(conn, earlier[0])
         return Created(earlier[0], decode_reminder(row), dispatch, created=False)
     return create(conn, draft_of(found(conn, which)), now, limits)
 
@@ -114,7 +114,7 @@ def run_now(
     if earlier is not None:
         row = reminder_row(conn, earlier[0], which.owner, None)
         reminder = decode_reminder(row) if row else None
-        return Run(reminder, last_dispatch(conn, earlier[0]), earlier[1], created=False)
+        return Run(reminder, beside(conn, earlier[0]), earlier[1], created=False)
     reminder = found(conn, which)
     who = {"owner": reminder.owner_uid, "session": reminder.session_id}
     if key is not None:
@@ -132,7 +132,7 @@ def run_now(
     if key is not None:
         asked = {"key": key.text, "request_hash": key.request_hash, "now": instant_text(now)}
         conn.execute(QUERIES["insert_key"], who | values | asked | {"asked_of": reminder.number})
-    return Run(reminder, last_dispatch(conn, reminder.number), occurrence_id, created=True)
+    return Run(reminder, beside(conn, reminder.number), occurrence_id, created=True)
 
 
 def forget(conn: sqlite3.Connection, owner: int, session: str, now: Instant) -> Forgotten:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler_daemon.errors import IdempotencyConflict, LimitReached, SchedulerError
-from scheduler_daemon.model import Dispatch, Instant, Reminder, Rule
+from scheduler_daemon.model import Instant, Reminder, Rule
 from scheduler_daemon.rules import instant_text
-from scheduler_daemon.store.lookups import last_dispatch, reminder_row
+from scheduler_daemon.store.lookups import Beside, beside, reminder_row
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import (
     context_text,
@@ -51,7 +51,7 @@ class Created:
 
     number: int
     reminder: Reminder | None
-    last_dispatch: Dispatch | None
+    beside: Beside
     created: bool
 
 
@@ -97,7 +97,7 @@ def create(conn: sqlite3.Connection, draft: Draft, now: Instant, limits: Limits)
             | {"key": draft.key, "request_hash": draft.request_hash, "number": number, "now": at}
             | {"asked_of": draft.snoozed_from, "occurrence_id": None},
         )
-    return Created(number, _made(draft, draft.target, number, now), None, created=True)
+    return Created(number, _made(draft, draft.target, number, now), Beside(), created=True)
 
 
 def _made(draft: Draft, target: Instant, number: int, now: Instant) -> Reminder:
@@ -136,8 +136,8 @@ def _earlier(conn: sqlite3.Connection, draft: Draft, who: dict[str, Any]) -> Cre
         return None
     row = reminder_row(conn, number, draft.owner_uid, None)
     if row is None:
-        return Created(number, None, None, created=False)
-    return Created(number, decode_reminder(row), last_dispatch(conn, number), created=False)
+        return Created(number, None, Beside(), created=False)
+    return Created(number, decode_reminder(row), beside(conn, number), created=False)
 
 
 def same_request(conn: sqlite3.Connection, key: dict[str, Any], request_hash: str) -> int | None:

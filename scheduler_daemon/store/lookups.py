@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text, parse_instant_text
@@ -34,7 +34,19 @@ def reminder_row(
     return row
 
 
-def last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:
+class Beside(NamedTuple):
+    """What is shown with a reminder: its newest receipt, and how many runs by hand wait."""
+
+    last_dispatch: Dispatch | None = None
+    runs: int = 0
+
+
+def beside(conn: sqlite3.Connection, number: int) -> Beside:
+    """What is shown with a reminder."""
+    return Beside(_last_dispatch(conn, number), value(conn, "runs_of_reminder", {"number": number}))
+
+
+def _last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:
     """The newest receipt of a reminder, when it can be read."""
     row = conn.execute(QUERIES["last_dispatch"], {"number": number}).fetchone()
     return read_dispatch(row) if row else None

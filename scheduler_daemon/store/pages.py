@@ -14,11 +14,12 @@ from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.columns import is_readable
 from scheduler_daemon.store.lookups import (
+    Beside,
     Key,
     Place,
     after_values,
+    beside,
     column,
-    last_dispatch,
     of,
     value,
 )
@@ -68,7 +69,7 @@ class Page:
     `looked_to` is where it ended: at a row that the filter may have left out.
     """
 
-    items: list[tuple[Reminder, Dispatch | None]]
+    items: list[tuple[Reminder, Beside]]
     bad: list[BadRow]
     more: bool
     looked_to: Place
@@ -156,7 +157,7 @@ def _take(conn: sqlite3.Connection, row: Row, page: Page) -> None:
     if isinstance(reminder, BadRow):
         page.bad.append(reminder)
     else:
-        page.items.append((reminder, last_dispatch(conn, reminder.number)))
+        page.items.append((reminder, beside(conn, reminder.number)))
 
 
 def dispatches(

@@ -146,6 +146,10 @@ UNION ALL SELECT 1 FROM dispatches WHERE occurrence_id = :occurrence_id
 -- How many occurrences by hand wait in a Session; grows with those, which a limit bounds.
 SELECT count(*) FROM runs WHERE owner_uid = :owner AND session_id = :session
 
+-- name: runs_of_reminder
+-- How many occurrences by hand of a reminder wait; grows with those.
+SELECT count(*) FROM runs WHERE reminder_number = :number
+
 -- name: due_runs
 -- Occurrences by hand of a Session, in the order they were asked for.
 SELECT e.occurrence_id, e.due_at, {reminder_r} FROM runs AS e

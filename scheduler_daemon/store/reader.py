@@ -15,11 +15,12 @@ from scheduler_daemon.store import pages
 from scheduler_daemon.store.database import Database, is_of_the_file
 from scheduler_daemon.store.lookups import START as START
 from scheduler_daemon.store.lookups import (
+    Beside,
     Key,
     Place,
     after_values,
+    beside,
     column,
-    last_dispatch,
     maybe_instant,
     of,
     reminder_row,
@@ -125,17 +126,17 @@ class Reader:
 
     async def get(
         self, number: int, owner: int | None, session: str | None
-    ) -> tuple[Reminder, Dispatch | None] | BadRow | None:
+    ) -> tuple[Reminder, Beside] | BadRow | None:
         """The reminder and its newest dispatch; None where there is none, BadRow undecoded."""
 
-        def question(conn: sqlite3.Connection) -> tuple[Reminder, Dispatch | None] | BadRow | None:
+        def question(conn: sqlite3.Connection) -> tuple[Reminder, Beside] | BadRow | None:
             row = reminder_row(conn, number, owner, session)
             if row is None:
                 return None
             reminder = read_reminder(row)
             if isinstance(reminder, BadRow):
                 return reminder
-            return reminder, last_dispatch(conn, number)
+            return reminder, beside(conn, number)
 
         return await self._look(question)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import Dispatch, FollowUp, Instant, Occurrence, Reminder
+from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store import acts, receipts
 from scheduler_daemon.store.acts import NOT_FOUND as NOT_FOUND
@@ -20,7 +20,7 @@ from scheduler_daemon.store.creation import Draft as Draft
 from scheduler_daemon.store.creation import Limits as Limits
 from scheduler_daemon.store.creation import create
 from scheduler_daemon.store.database import Database, Identity, open_database
-from scheduler_daemon.store.lookups import Key
+from scheduler_daemon.store.lookups import Beside, Key
 from scheduler_daemon.store.mending import count_owners, mend, set_aside
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.reader import Reader
@@ -95,7 +95,7 @@ class Store:
 
     async def change(
         self, which: Which, changed: Callable[[Reminder], Reminder]
-    ) -> tuple[Reminder, Reminder, Dispatch | None]:
+    ) -> tuple[Reminder, Reminder, Beside]:
         """Replace a reminder by `changed(reminder)`; gives both and the newest dispatch.
 
         `changed` is pure; what it raises reaches the caller and nothing is written, and neither
@@ -108,7 +108,7 @@ class Store:
         which: Which,
         skipped: Callable[[Reminder], tuple[Reminder, Occurrence]],
         now: Instant,
-    ) -> tuple[Reminder, Occurrence, Dispatch | None]:
+    ) -> tuple[Reminder, Occurrence, Beside]:
         """Write that an occurrence was skipped and replace the reminder, as `skipped` says.
 
         `skipped` is pure; what it raises reaches the caller. Raises reminder_not_found.

@@ -117,6 +117,7 @@ class Reminder(TypedDict):
     not yet dispatched, `scheduled_at_local` (RFC 9557) the same on the clock of its rule.
     `revision` counts changes by callers; `reminder.update` wants the one last seen.
     `dispatch_count` is there beside `max_occurrences`: how many occurrences were admitted.
+    `runs` counts occurrences asked for by hand that no host has admitted yet, where there are any.
     """
 
     id: str
@@ -143,6 +144,7 @@ class Reminder(TypedDict):
     ended_at: NotRequired[str]
     ended_reason: NotRequired[EndedReason]
     last_dispatch: NotRequired[DispatchSummary]
+    runs: NotRequired[int]
     waiting_for: WaitingFor
 
 

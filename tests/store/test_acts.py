@@ -57,9 +57,10 @@ async def skip(store: Store, in_flight: Occurrence | None = None) -> Reminder:
 
 async def test_a_skip_stands_in_history_without_follow_up_and_host(store: Store) -> None:
     await made(store, HOURLY, title="Title")
-    new, occurrence, newest = await store.skip(
+    new, occurrence, beside = await store.skip(
         ONE, lambda old: skipped(old, None, T0, trusted=True), T0
     )
+    newest = beside.last_dispatch
     assert new == await found(store, 1)
     assert new.scheduled_at == later(7200)
     assert newest is not None
@@ -336,7 +337,7 @@ async def test_a_repeated_run_finds_its_own_even_after_it_was_sent_or_all_is_gon
     await store.record(await pushed_run(store, 1), T0, "host", None)
     again = await run(store, key, Limits(0, 0))
     assert (again.occurrence_id, again.created) == (given.occurrence_id, False)
-    assert again.last_dispatch is not None
+    assert again.beside.last_dispatch is not None
     await store.delete(ONE, T0)
     again = await run(store, key)
     assert (again.reminder, again.occurrence_id) == (None, given.occurrence_id)

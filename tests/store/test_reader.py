@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import After, Reminder, Rule
-from scheduler_daemon.store.lookups import START, Place, place
+from scheduler_daemon.store.lookups import Beside, START, Place, place
 from scheduler_daemon.store.pages import PAGE_CHARS, Page
 from scheduler_daemon.store.reader import UNREAD
 from scheduler_daemon.store.rows import BadRow
@@ -90,7 +90,8 @@ async def test_each_item_has_its_newest_dispatch(store: Store) -> None:
         await store.record(followup([await found(store, 1)], now, f"f{hour}"), now, "host", None)
     await made(store, HOURLY)
     page = await store.reader.page(OWNER, None, "all", by_target=False, after=START, limit=9)
-    assert [newest and newest.followup_id for _, newest in page.items] == ["f2", None]
+    newest = [beside.last_dispatch for _, beside in page.items]
+    assert [each and each.followup_id for each in newest] == ["f2", None]
 
 
 async def page_of(store: Store, limit: int = 1000) -> Page:
@@ -308,5 +309,5 @@ async def test_questions_are_answered_while_somebody_holds_the_write_lock(
     with by_hand(path) as holder:
         holder.execute("BEGIN IMMEDIATE")
         assert await found(store, 1) == reminder
-        assert (await page_of(store)).items == [(reminder, None)]
+        assert (await page_of(store)).items == [(reminder, Beside())]
         holder.execute("ROLLBACK")

@@ -60,8 +60,8 @@ async def test_a_repeated_key_finds_what_it_made_as_it_is_now(store: Store) -> N
     again = await store.create(draft(HOURLY, key="k1"), later(7000), LIMITS)
     assert not again.created
     assert again.reminder == await found(store, 1)
-    assert again.last_dispatch is not None
-    assert again.last_dispatch.prompt == "Check the build"
+    assert again.beside.last_dispatch is not None
+    assert again.beside.last_dispatch.prompt == "Check the build"
 
 
 async def test_a_key_is_looked_up_before_time_and_limits_are_checked(store: Store) -> None:
@@ -146,8 +146,8 @@ async def test_a_change_gives_both_and_the_newest_dispatch(store: Store) -> None
     new = dataclasses.replace(old, rule=After(60), scheduled_at=target, context={"a": "b"})
     before, after, newest = await store.change(Which(1, OWNER, "s1"), lambda _: new)
     assert (before, after) == (old, new)
-    assert newest is not None
-    assert newest.occurrence_id == f"r1@{'2026-03-02T13:00:00.000Z'}"
+    assert newest.last_dispatch is not None
+    assert newest.last_dispatch.occurrence_id == f"r1@{'2026-03-02T13:00:00.000Z'}"
     assert await found(store, 1) == new
 
 
@@ -162,7 +162,7 @@ async def test_a_change_that_raises_or_changes_nothing_writes_nothing(
         await store.change(Which(1, OWNER, None), refuse)
     before, after, newest = await store.change(Which(1, OWNER, None), lambda old: old)
     assert before is after
-    assert newest is None
+    assert newest.last_dispatch is None
     assert await found(store, 1) == reminder
 
 
