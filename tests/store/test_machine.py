@@ -167,8 +167,8 @@ class StoreMachine(Callers):
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=30,
-    stateful_step_count=50,
+    max_examples=15,
+    stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import After, Reminder, Rule
-from scheduler_daemon.store.lookups import Beside, START, Place, place
+from scheduler_daemon.store.lookups import START, Beside, Place, place
 from scheduler_daemon.store.pages import PAGE_CHARS, Page
 from scheduler_daemon.store.reader import UNREAD
 from scheduler_daemon.store.rows import BadRow
