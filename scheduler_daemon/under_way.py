@@ -36,10 +36,10 @@ class UnderWay:
         """It was answered otherwise or not at all, or its receipt is on disk."""
         for each in followup.occurrences:
             mark = _mark(each)
-            carried = [other for other in self._carried[mark] if other[1] is not each]
-            if carried:
-                self._carried[mark] = carried
-            else:
+            carried = self._carried[mark]
+            # Only one: a push that times out and its late admission carry the same.
+            del carried[next(n for n, other in enumerate(carried) if other[1] is each)]
+            if not carried:
                 del self._carried[mark]
                 self._let_go(mark)
 

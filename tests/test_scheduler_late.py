@@ -9,6 +9,7 @@ import pytest
 
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
 from scheduler_daemon.store.store import Left
+from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, BUSY, ERROR, Json, World, few_rounds, ids_of
 
 pytestmark = pytest.mark.usefixtures("full_pauses")
@@ -53,6 +54,26 @@ async def test_a_late_admission_has_its_receipt_and_nothing_is_pushed_again(worl
     assert reminder["ended_reason"] == "delivered"
     assert reminder["last_dispatch"]["message_id"] == "late"
     assert world.clock.pending_calls == 0
+
+
+async def test_an_admission_in_the_moment_of_its_time_out_keeps_it_from_every_other_session(
+    world: World, disk: Disk
+) -> None:
+    """Its push is over, and it is under way until its receipt is written, wherever it moves."""
+    agent = await world.agent("s", "t")
+    await world.create(after_seconds=1)
+    await world.advance(1)
+    disk.full = PersistenceFailed("full")
+    world.clock.advance(30)
+    agent.answer(ADMIT)
+    await world.settled()
+    await world.call("sessions.transfer", params.Transfer, {"from": "s", "to": "t"})
+    await world.advance(600)
+    disk.full = None
+    await world.advance(600)
+    assert len(agent.pushed) == 1
+    assert world.scheduler.failures == 0
+    assert len(world.receipts()) == 1
 
 
 async def test_a_late_admission_ends_the_pause_of_its_session(world: World) -> None:
