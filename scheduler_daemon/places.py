@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 NAME = "scheduler-daemon"
 SOCKET_NAME = "scheduler.sock"
+DATABASE_NAME = "scheduler.db"
 MAX_SOCKET_BYTES = 107
 """The longest path of a Unix socket on Linux, without its ending NUL; unix(7)."""
 

@@ -19,5 +19,9 @@ class MisuseError(Exception):
     """What was typed cannot be turned into a request; the message says what can."""
 
 
+class ConfigurationError(Exception):
+    """The daemon's configuration, which says where its file is, cannot be used."""
+
+
 class FailedError(Exception):
     """The command failed, and no error code of the daemon says so; the message does."""

@@ -8,6 +8,10 @@ from contextlib import suppress
 
 from scheduler_daemon.cli.exits import FailedError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 def write(path: str, data: bytes, mode: int | None = None) -> None:
     """Put `data` in the place of what `path` holds, with `mode` or, where None, as the umask says.
@@ -15,13 +19,22 @@ def write(path: str, data: bytes, mode: int | None = None) -> None:
     A link is followed. What is no regular file (a pipe, a terminal) is written to as it is.
     Raises FailedError, and leaves what was there.
     """
+    _write(path, (data,), mode)
+
+
+def write_lines(path: str, lines: Iterable[str], mode: int) -> None:
+    """As `write`, with lines that need not be in memory at once."""
+    _write(path, (f"{line}\n".encode() for line in lines), mode)
+
+
+def _write(path: str, parts: Iterable[bytes], mode: int | None) -> None:
     try:
         place = os.path.realpath(path)
         if _is_special(place):
             with open(place, "wb") as file:  # noqa: PTH123 - names are text throughout here
-                file.write(data)
+                file.writelines(parts)
         else:
-            _replace(place, data, mode)
+            _replace(place, parts, mode)
     except OSError as error:
         raise FailedError(f"cannot write {path}: {error.strerror}") from None
 
@@ -33,13 +46,13 @@ def _is_special(place: str) -> bool:
         return False
 
 
-def _replace(place: str, data: bytes, mode: int | None) -> None:
+def _replace(place: str, parts: Iterable[bytes], mode: int | None) -> None:
     beside = f"{place}.{os.getpid()}.tmp"
     try:
         with open(beside, "xb") as file:  # noqa: PTH123
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.rename(beside, place)  # noqa: PTH104

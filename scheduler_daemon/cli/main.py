@@ -14,7 +14,7 @@ from importlib import import_module
 
 from scheduler_daemon import __version__
 from scheduler_daemon.cli import exits, output
-from scheduler_daemon.cli.exits import FailedError, MisuseError
+from scheduler_daemon.cli.exits import ConfigurationError, FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.client.finding import DaemonUnreachable
 from scheduler_daemon.errors import ReminderNotFound, SchedulerError
@@ -51,7 +51,10 @@ VERBS = {
     "history": "show what was delivered, newest first",
     "sessions": "show the Sessions; forget one, or move its reminders to another",
     "preview": "show when a rule would come, without storing anything",
-    "export": "write what is coming for a calendar",
+    "export": "write everything as JSON lines, or what is coming for a calendar",
+    "import": "put an export into a new database",
+    "backup": "copy the database, also while the daemon runs",
+    "restore": "put a backup in the place of the database",
     "status": "show how the daemon is",
     "metrics": "print how the daemon is for Prometheus",
     "watch": "show what happens to reminders, as it happens",
@@ -71,7 +74,7 @@ examples:
   schedctl create --session s1 --weekly mon-fri@09:00 --tz Europe/Berlin "Read the mail"
   schedctl show r7
 
-`schedctl VERB --help` says more. Every verb takes --json and --socket PATH.
+`schedctl VERB --help` says more. Verbs that show something take --json.
 Exit status: 0 done, 1 failed, 2 misused, 3 daemon not reachable, 4 no such reminder,
 5 refused by a rule, a limit or for lack of permission, 6 bad configuration.
 """
@@ -111,12 +114,32 @@ def main(words: Sequence[str]) -> int:
         return _fail(f"{error}; see `{how}`", exits.MISUSED)
     except FailedError as error:
         return _fail(str(error), exits.FAILED)
+    except ConfigurationError as error:
+        return _fail(str(error), exits.CONFIGURATION)
     except DaemonUnreachable as error:
         return _fail(str(error), exits.UNREACHABLE)
     except SchedulerError as error:
         from scheduler_daemon.cli import refusals  # only after one
 
         return _fail(refusals.explain(error), refusals.status_of(error))
+    except OSError:
+        raise  # of the output: the console script knows what to do
+    except Exception as error:  # noqa: BLE001  no traceback reaches a person
+        return _defect(error, check=verb == "status" and "--check" in words)
+
+
+def _defect(error: Exception, *, check: bool) -> int:
+    """Say that this failed inside; most often an answer was not that of a daemon of ours."""
+    message = (
+        f"this failed inside schedctl ({type(error).__name__}: {error}); what answers on the "
+        "socket may be no scheduler-daemon, or one of another version"
+    )
+    if not check:
+        return _fail(output.safe(message), exits.FAILED)
+    from scheduler_daemon.cli import health  # only for a plugin
+
+    output.say(health.line(health.CRITICAL, output.safe(message)))
+    return health.CRITICAL
 
 
 def _fail(message: str, status: int) -> int:
@@ -175,17 +198,18 @@ def _call(verb: str, words: Sequence[str]) -> int:
         return exits.DONE
     try:
         return module.run(args)
-    except ReminderNotFound:
+    except ReminderNotFound as error:
         if getattr(args, "id", None) is None:
             raise
         from scheduler_daemon.cli import refusals  # only after one
 
-        raise refusals.not_found(args) from None
+        raise refusals.not_found(args, error) from None
 
 
 def load(verb: str) -> tuple[Verb, Parser]:
     """The module of a verb, and a parser of what it takes."""
-    module: Any = import_module(f"scheduler_daemon.cli.verbs.{verb.replace('-', '_')}")
+    name = "import_" if verb == "import" else verb.replace("-", "_")
+    module: Any = import_module(f"scheduler_daemon.cli.verbs.{name}")
     parser = Parser(verb, module.USAGE, module.ABOUT, module.EXAMPLES)
     module.options(parser)
     return module, parser

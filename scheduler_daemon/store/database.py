@@ -35,6 +35,10 @@ class DatabaseRefused(Exception):
     """The file or its folder cannot be used; the message is one plain line for a person."""
 
 
+class DatabaseHeld(DatabaseRefused):
+    """A daemon holds the file."""
+
+
 def is_of_the_file(error: Exception) -> bool:
     """Whether the file or its disk is at fault; a constraint or a defect is neither."""
     # DatabaseError itself stands for a damaged file, its other subclasses for what was asked.
@@ -58,7 +62,7 @@ class Lock:
         except BlockingIOError:
             holder = os.pread(fd, 64, 0).decode(errors="replace").strip() or "unknown"
             self.release()
-            raise DatabaseRefused(
+            raise DatabaseHeld(
                 f"the database {path} is held by another scheduler-daemon (process {holder})"
             ) from None
         except OSError as error:
@@ -73,7 +77,7 @@ class Lock:
         try:
             fcntl.flock(self._open(str(path)), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise DatabaseRefused(
+            raise DatabaseHeld(
                 f"the database {path} is held by another scheduler-daemon under another name"
             ) from None
 

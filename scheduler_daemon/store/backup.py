@@ -1,0 +1,230 @@
+"""Whole copies of the file: taken while a daemon runs, and put in its place while none does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from scheduler_daemon.store.database import (
+    DatabaseHeld,
+    DatabaseRefused,
+    Lock,
+    examine,
+    make_private,
+    open_file,
+)
+from scheduler_daemon.store.migrate import known, pending
+
+IDS_LEFT_OUT = 1_000_000
+"""How far ids jump when a file takes the place of another: what came after it may be remembered."""
+
+
+_HOW_TO_STOP = (
+    "stop it first, and what starts it again: `systemctl --user stop scheduler-daemon.socket "
+    "scheduler-daemon.service` where units run it (without --user for one of the machine), "
+    "else `kill` that process"
+)
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged file raises; the latter where SQLite's own words quote bytes of it."""
+
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+def backup(database: Path, target: Path, *, overwrite: bool) -> None:
+    """Write a consistent copy of `database` to `target`, for its owner alone (0600).
+
+    Changes that others make meanwhile are wholly in it or not at all. DatabaseRefused.
+    """
+    examine(database)
+    if not database.exists():
+        raise DatabaseRefused(f"there is no database {database}")
+    place = Path(os.path.realpath(target))
+    if place.exists() and place.samefile(database):
+        raise DatabaseRefused(f"{place} is the database itself; choose another name")
+    with _reserved(place, overwrite=overwrite), unfinished(place) as copying:
+        _copy(database, copying)
+        check(copying, database)
+        copying.rename(place)
+    _sync(place.parent)
+
+
+def restore(source: Path, database: Path, stamp: str) -> Path | None:
+    """Put a copy of `source`, a backup, in the place of `database`; gives where that is kept.
+
+    None where there was none. No daemon may run; `stamp` names what is replaced. Ids of what is
+    made from then on lie far above all that are known. DatabaseRefused.
+    """
+    examine(source)
+    if not source.is_file() or not source.stat().st_size:
+        raise DatabaseRefused(f"{source} is not a backup: it is missing or empty")
+    with held(database), unfinished(database) as copying:
+        _copy(source, copying)
+        check(copying, source)
+        return install(copying, database, stamp)
+
+
+@contextmanager
+def held(database: Path) -> Iterator[None]:
+    """Hold the database as a daemon would, so that none starts. DatabaseRefused."""
+    make_private(database)
+    examine(database)
+    try:
+        lock = Lock(database)
+    except DatabaseHeld as error:
+        raise DatabaseHeld(f"{error}; {_HOW_TO_STOP}") from None
+    try:
+        _give(Path(f"{database}.lock"), _owner(database))
+        if database.exists():
+            lock.hold_file(database)
+        yield
+    finally:
+        lock.release()
+
+
+def install(copying: Path, database: Path, stamp: str) -> Path | None:
+    """Put a checked file in the place of a database that is held; gives where that one is kept."""
+    raise_ids(copying, max(_last_id(copying), _last_id(database)) + IDS_LEFT_OUT)
+    kept = None
+    try:
+        if database.exists():
+            found = database.stat()
+            copying.chmod(found.st_mode & 0o777)
+            kept = _keep(database, stamp)
+        _give(copying, _owner(database))
+        _sync(copying)
+        copying.rename(database)
+        _sync(database.parent)
+    except OSError as error:
+        raise DatabaseRefused(f"cannot replace {database}: {error.strerror}") from None
+    return kept
+
+
+def check(copy: Path, original: Path) -> None:
+    """Refuse a file that is damaged, or that this version cannot bring to its schema.
+
+    A row that breaks a rule is no damage: the daemon sets it aside.
+    """
+    migrations = known()
+    try:
+        with closing(open_file(copy)) as conn:
+            found = [line for (line,) in conn.execute("PRAGMA integrity_check(1000)")]
+            bad = [line for line in found if line != "ok" and not line.startswith("CHECK ")]
+            if bad:
+                raise DatabaseRefused(f"{original} is damaged: {bad[0]}")
+            if len(pending(conn, migrations)) == len(migrations):
+                raise DatabaseRefused(f"{original} holds nothing")
+    except UNREADABLE as error:
+        raise DatabaseRefused(f"{original} is damaged: {error}") from None
+
+
+def raise_ids(path: Path, last: int) -> None:
+    """Let ids go on above `last`."""
+    with closing(open_file(path)) as conn:
+        conn.execute("BEGIN IMMEDIATE")
+        conn.execute("DELETE FROM sqlite_sequence WHERE name = 'reminders'")
+        conn.execute("INSERT INTO sqlite_sequence VALUES ('reminders', ?)", (last,))
+        conn.execute("COMMIT")
+
+
+def _last_id(path: Path) -> int:
+    """The highest id that was ever given out; 0 where the file cannot tell."""
+    if not path.exists():
+        return 0
+    try:
+        with closing(open_file(path)) as conn:
+            statement = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'reminders'"
+            return conn.execute(statement).fetchone()[0] or 0
+    except UNREADABLE:  # it is replaced because it is damaged
+        return 0
+
+
+def _copy(source: Path, target: Path) -> None:
+    # Without a log beside it nobody writes it, and it may lie where nothing can be made beside it.
+    log = source.with_name(f"{source.name}-wal")
+    how = "mode=rw" if log.exists() or os.access(source.parent, os.W_OK) else "immutable=1"
+    try:
+        address = f"file:{quote(str(source))}?{how}"
+        with (
+            closing(sqlite3.connect(address, uri=True, timeout=10)) as reading,
+            closing(sqlite3.connect(target)) as writing,
+        ):
+            reading.backup(writing)
+        _sync(target)
+    except sqlite3.Error as error:
+        raise DatabaseRefused(f"cannot copy {source}: {error}") from None
+
+
+@contextmanager
+def _reserved(place: Path, *, overwrite: bool) -> Iterator[None]:
+    """Keep the name of a file that is to be made; what is there stays where it fails."""
+    made = False
+    try:
+        if place.with_name(f"{place.name}-wal").exists():
+            raise DatabaseRefused(f"{place} is a database in use; choose another name")
+        if not overwrite:
+            os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            made = True
+        yield
+        made = False
+    except FileExistsError:
+        raise DatabaseRefused(f"{place} is there already; it is replaced with --force") from None
+    except OSError as error:
+        raise DatabaseRefused(f"cannot write {place}: {error.strerror}") from None
+    finally:
+        if made:
+            place.unlink()
+
+
+@contextmanager
+def unfinished(place: Path) -> Iterator[Path]:
+    """An empty file beside `place`, for its owner alone, which goes when it was not renamed."""
+    path = place.with_name(f"{place.name}.{os.getpid()}.unfinished")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise DatabaseRefused(f"cannot write in {place.parent}: {error.strerror}") from None
+    try:
+        yield path
+    finally:
+        for name in (path, *(path.with_name(f"{path.name}{end}") for end in _BESIDE)):
+            name.unlink(missing_ok=True)
+
+
+def _keep(database: Path, stamp: str) -> Path:
+    """Give the database a second name; what its log holds goes into it where that can be done."""
+    kept = database.with_name(f"{database.name}.replaced-{stamp}")
+    with suppress(*UNREADABLE), closing(open_file(database)) as conn:
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    try:
+        os.link(database, kept)
+    except PermissionError:  # a file system without second names
+        shutil.copy2(database, kept)
+    for end in _BESIDE:
+        beside = database.with_name(f"{database.name}{end}")
+        if beside.exists():  # it cannot be read; the new file must not meet it
+            beside.rename(kept.with_name(f"{kept.name}{end}"))
+    return kept
+
+
+def _owner(database: Path) -> os.stat_result:
+    """Whose the database is, or will be: its folder's where it is not there."""
+    return (database if database.exists() else database.parent).stat()
+
+
+def _give(path: Path, owner: os.stat_result) -> None:
+    """Let the daemon's user have what root made for it."""
+    if os.geteuid() == 0:
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
