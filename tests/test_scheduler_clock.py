@@ -152,6 +152,24 @@ async def test_a_delay_that_began_far_in_the_future_counts_from_now(world: World
     assert agent.prompts == [["delay"]]
 
 
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_one_shot_that_was_with_a_host_when_its_target_was_corrected_comes_once(
+    world: World, late: bool
+) -> None:
+    agent = await world.agent("s")
+    await world.create("s", after_seconds=1)
+    await world.advance(1)
+    if late:
+        await world.advance(30)
+    await world.jump(-90_000)
+    agent.answer(ADMIT)
+    agent.says = ADMIT
+    await world.advance(600)
+    assert len(agent.pushed) == 1
+    assert world.sql("SELECT status, ended_reason FROM reminders") == [("ended", "delivered")]
+    assert world.sql("SELECT count(*) FROM dispatches") == [(1,)]
+
+
 async def test_the_correction_happens_at_the_start_as_well(tmp_path: Path) -> None:
     ahead = ManualClock(START + dt.timedelta(days=9000))
     async with running_world(tmp_path, ahead) as world:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
+from scheduler_daemon.model import FollowUp, Instant, Occurrence, OneShot, Reminder
 from scheduler_daemon.rules import due_decision, instant_text, is_beyond
 from scheduler_daemon.store.lookups import reminder_row
 from scheduler_daemon.store.queries import QUERIES
@@ -138,7 +138,7 @@ def _note(writing: _Writing, occurrence: Occurrence, *, counts: bool) -> None:
     last_one, session = row
     writing.sessions[occurrence.reminder.id] = session
     if last_one:
-        _end(writing, occurrence.reminder, "end_by_count", {"number": occurrence.reminder.number})
+        _end(writing, occurrence.reminder, "end_by_count", _as_planned(occurrence.reminder))
 
 
 def _advance(writing: _Writing, occurrence: Occurrence) -> None:
@@ -157,11 +157,11 @@ def _advance(writing: _Writing, occurrence: Occurrence) -> None:
 
 
 def _same_timing(current: Reminder, planned: Reminder) -> bool:
-    return (current.status, current.timing_revision, current.scheduled_at) == (
-        "active",
-        planned.timing_revision,
-        planned.scheduled_at,
-    )
+    """Whether what was sent is what the record still waits to send."""
+    if (current.status, current.timing_revision) != ("active", planned.timing_revision):
+        return False
+    # A one-shot has one occurrence, also where a fast clock's target was corrected meanwhile.
+    return current.scheduled_at == planned.scheduled_at or isinstance(planned.rule, OneShot)
 
 
 def _move(
