@@ -49,6 +49,10 @@ def refusing() -> Iterator[None]:
         yield
     except DatabaseRefused as error:
         raise FailedError(str(error)) from None
+    except OSError as error:
+        if error.filename is None:  # of the output
+            raise
+        raise FailedError(f"{error.filename}: {error.strerror}") from None
 
 
 def stamp() -> tuple[str, str]:

@@ -216,8 +216,15 @@ def test_nothing_is_written_where_no_daemon_answers(schedctl: Schedctl, short_pa
     assert not path.exists()
 
 
-@pytest.mark.parametrize("words", [[], ["a.ics"], ["--ics", "--json"], ["--ics", "a", "b"]])
-def test_the_form_has_to_be_said(schedctl: Schedctl, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["--json"], ["--ics", "--json"], ["--ics", "a", "b"], ["--session", "s"]),
+        *(["--owner", "0"], ["--all-owners"], ["--ics", "--database", "d"]),
+        *(["--ics", "--config", "c"], ["--database", "d", "--config", "c"], ["--database="]),
+    ],
+)
+def test_options_of_the_other_form_are_refused(schedctl: Schedctl, words: list[str]) -> None:
     ended = schedctl("export", *words)
     assert (ended.status, ended.out) == (2, "")
 
