@@ -114,3 +114,88 @@ UPDATE reminders SET status = 'set_aside', set_aside_reason = :reason,
   expires_after_seconds = CAST(expires_after_seconds AS INTEGER)
 WHERE number = :number AND status <> 'set_aside'
 RETURNING owner_uid, session_id
+
+-- name: all_reminders
+-- Every reminder, with what was noted of one that is set aside.
+SELECT {reminder}, former_status, set_aside_reason FROM reminders ORDER BY number
+
+-- name: all_runs
+-- Every occurrence by hand, with whether it is one of a reminder in the same Session.
+SELECT e.number, e.occurrence_id, e.due_at, r.number IS NOT NULL,
+  (r.owner_uid, r.session_id) IS (e.owner_uid, e.session_id)
+FROM runs AS e LEFT JOIN reminders AS r ON r.number = e.reminder_number
+
+-- name: all_dispatches
+-- Every receipt.
+SELECT {dispatch}
+FROM dispatches AS d
+LEFT JOIN past_words AS w
+  ON w.reminder_number = d.reminder_number AND w.words_revision = d.words_revision
+LEFT JOIN reminders AS r ON r.number = d.reminder_number
+
+-- name: keys_of_nobody
+-- Keys of reminders that are gone, without when.
+SELECT count(*) FROM idempotency_keys AS k
+WHERE gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM reminders WHERE number = k.reminder_number)
+
+-- name: words_of_nobody
+-- Former words that no receipt refers to.
+SELECT count(*) FROM past_words AS w
+WHERE NOT EXISTS (SELECT 1 FROM dispatches AS d
+  WHERE d.reminder_number = w.reminder_number AND d.words_revision = w.words_revision)
+
+-- name: last_numbers
+-- The last number that was given out, and the highest that anything speaks of.
+SELECT coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'reminders'), 0), max(
+  coalesce((SELECT max(number) FROM reminders), 0),
+  coalesce((SELECT max(reminder_number) FROM dispatches), 0),
+  coalesce((SELECT max(reminder_number) FROM idempotency_keys), 0),
+  coalesce((SELECT max(reminder_number) FROM past_words), 0))
+
+-- name: put_back
+-- A row that can be read again is what it was.
+UPDATE reminders SET status = former_status, former_status = NULL, set_aside_reason = NULL
+WHERE number = :number AND status = 'set_aside'
+
+-- name: put_target
+-- A target that could not be read is what its rule says.
+UPDATE reminders SET scheduled_at = :target WHERE number = :number
+
+-- name: drop_orphan_runs
+-- Occurrences by hand of reminders that are not there.
+DELETE FROM runs WHERE NOT EXISTS (SELECT 1 FROM reminders WHERE number = reminder_number)
+
+-- name: move_runs
+-- Occurrences by hand go where their reminders are.
+UPDATE runs SET (owner_uid, session_id) =
+  (SELECT owner_uid, session_id FROM reminders WHERE number = reminder_number)
+WHERE (owner_uid, session_id) IS NOT
+  (SELECT owner_uid, session_id FROM reminders WHERE number = reminder_number)
+
+-- name: mend_runs
+-- As runs_unreadable, for all.
+UPDATE runs SET due_at = iif(substr(occurrence_id, -24)
+    IS strftime('%Y-%m-%dT%H:%M:%S', substr(occurrence_id, -24, 19), '+0 days')
+      || substr(occurrence_id, -5) AND substr(occurrence_id, -5) GLOB '.[0-9][0-9][0-9]Z',
+    substr(occurrence_id, -24), '0001-01-01T00:00:00.000Z')
+WHERE due_at < '0001' OR due_at IS NOT
+  strftime('%Y-%m-%dT%H:%M:%S', substr(due_at, 1, 19), '+0 days') || substr(due_at, 20, 5)
+
+-- name: mark_keys_gone
+-- Keys whose reminders are gone: from now on retention counts.
+UPDATE idempotency_keys SET gone_at = :now
+WHERE gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM reminders WHERE number = reminder_number)
+
+-- name: drop_words
+-- Former words that no receipt refers to.
+DELETE FROM past_words AS w
+WHERE NOT EXISTS (SELECT 1 FROM dispatches AS d
+  WHERE d.reminder_number = w.reminder_number AND d.words_revision = w.words_revision)
+
+-- name: drop_last_number
+-- Before it is put anew.
+DELETE FROM sqlite_sequence WHERE name = 'reminders'
+
+-- name: put_last_number
+-- No number is given out again.
+INSERT INTO sqlite_sequence (name, seq) VALUES ('reminders', :number)

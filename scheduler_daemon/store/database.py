@@ -160,13 +160,17 @@ def create_file(path: Path) -> None:
         raise DatabaseRefused(f"cannot write the database {path}: {error}") from None
 
 
-def open_file(path: Path) -> sqlite3.Connection:
+def open_file(path: Path | str) -> sqlite3.Connection:
     """A connection as SQLite gives it, but with explicit transactions; nothing is changed.
+
+    A text is the file's `file:` address (sqlite.org/uri.html).
 
     Text that is no UTF-8 (an edit by hand) is read with surrogates in it, which no row of ours
     has: it fails where the row is decoded, not where a page of rows is read.
     """
-    conn = sqlite3.connect(path, timeout=OPEN_SECONDS, isolation_level=None)
+    conn = sqlite3.connect(
+        path, timeout=OPEN_SECONDS, isolation_level=None, uri=isinstance(path, str)
+    )
     conn.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
     return conn
 

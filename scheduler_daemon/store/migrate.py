@@ -131,6 +131,25 @@ def _check_whole(conn: sqlite3.Connection, migrations: list[Migration]) -> None:
         )
 
 
+def differences(conn: sqlite3.Connection, migrations: list[Migration]) -> list[str]:
+    """In what its schema differs from what the migrations make, a sentence each."""
+    with closing(sqlite3.connect(":memory:")) as model:
+        for migration in migrations:
+            model.executescript(migration.sql)
+        wanted = _texts(model)
+    found = _texts(conn)
+    return [
+        f"its {name} {'is missing' if name not in found else 'was changed by hand'}"
+        for name in wanted
+        if found.get(name) != wanted[name]
+    ]
+
+
+def _texts(conn: sqlite3.Connection) -> dict[str, str | None]:
+    rows = conn.execute("SELECT type || ' ' || name, sql FROM sqlite_master")
+    return {name: text for name, text in rows if not name.startswith("index sqlite_")}
+
+
 def _parts(conn: sqlite3.Connection) -> set[str]:
     return {f"{kind} {name}" for kind, name in conn.execute("SELECT type, name FROM sqlite_master")}
 

@@ -1,0 +1,230 @@
+"""Looks at a file from outside, and mends in it what is safe; what is found in rows is elsewhere.
+
+It works beside a running daemon as any other program with SQLite does: it looks in one snapshot and
+writes in short transactions. A daemon that runs has to be told afterwards.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from scheduler_daemon.store.database import DatabaseRefused, examine, open_file
+from scheduler_daemon.store.findings import (
+    FIX,
+    Finding,
+    computed_target,
+    in_rows,
+    restored,
+)
+from scheduler_daemon.store.mending import count_all, set_aside
+from scheduler_daemon.store.migrate import differences, known, pending
+from scheduler_daemon.store.queries import CARE
+from scheduler_daemon.store.rows import BadRow, read_reminder
+
+LARGE_LOG_BYTES = 64 << 20
+"""A log of writes beyond this means that somebody has been reading for long."""
+
+LITTLE_DISK_BYTES = 64 << 20
+
+_OF_ROWS = ("CHECK constraint failed", "NULL value in", "NUMERIC value in", "TEXT value in")
+_OF_TYPES = ("non-TEXT value", "non-INTEGER value", "non-REAL value", "non-BLOB value")
+_BESIDE = ("", "-wal", "-shm", ".lock")
+
+
+def look(path: Path) -> list[Finding]:
+    """Everything that is found, without a change. DatabaseRefused where nothing can be read."""
+    examine(path)
+    if not path.exists():
+        raise DatabaseRefused(f"there is no database {path}")
+    around = list(_around(path))
+    try:
+        with closing(_reading(path)) as conn:
+            conn.execute("BEGIN")
+            damage = list(_of_the_file(conn))
+            return around + (damage if _hopeless(damage) else [*damage, *in_rows(conn)])
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        return [*around, _damaged(str(error))]
+
+
+def _hopeless(damage: list[Finding]) -> bool:
+    return any(each.kind == "problem" for each in damage)
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    # Where nothing can be made beside it and nobody has it open, it is read as it lies there.
+    log = path.with_name(f"{path.name}-wal")
+    how = "mode=rw" if log.exists() or os.access(path.parent, os.W_OK) else "immutable=1"
+    return open_file(f"file:{quote(str(path))}?{how}")
+
+
+def _of_the_file(conn: sqlite3.Connection) -> Iterator[Finding]:
+    """Damage, and another schema; rows cannot be looked at beside either."""
+    lines = [line for (line,) in conn.execute("PRAGMA integrity_check(100)")]
+    damage = [line for line in lines if line != "ok" and not line.startswith(_OF_ROWS + _OF_TYPES)]
+    if damage:
+        yield _damaged("; ".join(damage[:3]))
+        return
+    migrations = known()
+    try:
+        todo = pending(conn, migrations)
+    except DatabaseRefused as error:
+        yield Finding("schema", str(error), "put a copy in its place, or use the program it is of")
+        return
+    if todo:
+        text = f"it has an older schema: {', '.join(each.name for each in todo)} are to come"
+        yield Finding("schema", text, "start the daemon, or `scheduler-daemon migrate`")
+        return
+    for what in differences(conn, migrations):
+        yield Finding("schema", what, "put a copy in its place (README, Where things are)")
+
+
+def _damaged(text: str) -> Finding:
+    return Finding(
+        "damage",
+        f"the file is damaged: {text}",
+        "stop the daemon and `schedctl restore` a backup; without one, `sqlite3 FILE .recover` "
+        "saves what can be read. Nothing is changed here",
+    )
+
+
+def _around(path: Path) -> Iterator[Finding]:
+    """What the file system says."""
+    yield from _rights(
+        path.parent, 0o077 if not path.parent.stat().st_mode & stat.S_ISVTX else 0o022
+    )
+    for name in (path.with_name(f"{path.name}{end}") for end in _BESIDE):
+        if name.exists():
+            yield from _rights(name, 0o077)
+    log = path.with_name(f"{path.name}-wal")
+    size = log.stat().st_size if log.exists() else 0
+    if size > LARGE_LOG_BYTES:
+        yield Finding(
+            "log",
+            f"the log of writes {log} has {size >> 20} MiB: some program has been reading for long",
+            f"end that program (`fuser {log}` names it); {FIX} then",
+            fixable=True,
+        )
+    room = os.statvfs(path.parent)
+    free = room.f_bavail * room.f_frsize
+    if free < LITTLE_DISK_BYTES:
+        yield Finding("disk", f"{free >> 20} MiB of disk are free", "make room")
+
+
+def _rights(path: Path, others: int) -> Iterator[Finding]:
+    mode = path.stat().st_mode
+    if mode & others:
+        yield Finding(
+            "rights",
+            f"{path} has the mode {stat.S_IMODE(mode):04o}, and everybody's words are in it",
+            f"close it to others: {FIX}",
+            fixable=True,
+        )
+
+
+def mend(path: Path, found: list[Finding], now: str) -> list[str]:
+    """Do what is safe about what was found at the canonical instant `now`; gives what was done.
+
+    DatabaseRefused, and then nothing was changed, where the file cannot be written or is damaged.
+    """
+    done = []
+    if any(each.code in ("damage", "schema") for each in found):
+        raise DatabaseRefused("what is wrong cannot be mended here, and nothing was changed")
+    codes = {each.code for each in found if each.fixable}
+    if "rights" in codes:
+        done += _close_to_others(path)
+    try:
+        with closing(open_file(path)) as conn:
+            conn.execute("BEGIN IMMEDIATE")
+            done += _mend_rows(conn, codes, now)
+            conn.execute("COMMIT")
+            if "log" in codes:
+                (busy, *_) = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                done += [] if busy else ["the log of writes was emptied"]
+    except sqlite3.Error as error:
+        raise DatabaseRefused(f"cannot write {path}: {error}") from None
+    return done
+
+
+def _mend_rows(conn: sqlite3.Connection, codes: set[str], now: str) -> list[str]:
+    done = []
+    if "counts" in codes:
+        done.append(f"{len(count_all(conn))} Sessions were counted anew")
+    for code, name, what in (
+        ("runs", "drop_orphan_runs", "occurrences by hand of reminders that are gone were dropped"),
+        ("runs", "move_runs", "occurrences by hand were moved to their reminders' Sessions"),
+        ("runs", "mend_runs", "occurrences by hand were made due"),
+        ("keys", "mark_keys_gone", "idempotency keys were marked to go"),
+        ("past_words", "drop_words", "former words were dropped"),
+    ):
+        count = conn.execute(CARE[name], {"now": now}).rowcount if code in codes else 0
+        done += [f"{count} {what}"] if count else []
+    if codes & {"set_aside", "unreadable"}:
+        done += _mend_reminders(conn)
+    if "numbers" in codes:
+        (_, spoken_of) = conn.execute(CARE["last_numbers"]).fetchone()
+        conn.execute(CARE["drop_last_number"])
+        conn.execute(CARE["put_last_number"], {"number": spoken_of})
+        done.append(f"ids go on after r{spoken_of}")
+    count_all(conn)
+    return done
+
+
+def _mend_reminders(conn: sqlite3.Connection) -> list[str]:
+    """Put back what can be read, compute targets that cannot, set aside what else cannot."""
+    done = []
+    unread = [
+        (row, former, read)
+        for *columns, former, _ in conn.execute(CARE["all_reminders"])
+        if isinstance(read := read_reminder(row := tuple(columns)), BadRow)
+    ]
+    for row, former, read in unread:
+        was = restored(row, former) if former is not None else row
+        target = computed_target(was)
+        if target is not None:
+            conn.execute(CARE["put_target"], {"number": row[0], "target": target})
+            done.append(f"r{row[0]} has the target {target} from its rule")
+        if former is None and target is None:
+            set_aside(conn, [read])
+            done.append(f"r{row[0]} was set aside")
+        elif former is not None and (target or not isinstance(read_reminder(was), BadRow)):
+            conn.execute(CARE["put_back"], {"number": row[0]})
+            done.append(f"r{row[0]} was put back")
+    return done
+
+
+def _close_to_others(path: Path) -> list[str]:
+    done = []
+    for place in (path.parent, *(path.with_name(f"{path.name}{end}") for end in _BESIDE)):
+        try:
+            mode = stat.S_IMODE(place.stat().st_mode)
+            if mode & 0o077:
+                place.chmod(mode & ~0o077)
+                done.append(f"{place} was closed to others")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise DatabaseRefused(f"cannot change the mode of {place}: {error.strerror}") from None
+    return done
+
+
+def holder(path: Path) -> int | None:
+    """The process id of the daemon that holds the file, None where none does."""
+    try:
+        fd = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(fd, 64, 0).decode(errors="replace").strip()
+        return int(text) if text.isascii() and text.isdigit() else None
+    finally:
+        os.close(fd)
+    return None
