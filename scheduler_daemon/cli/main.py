@@ -55,6 +55,7 @@ VERBS = {
     "import": "put an export into a new database",
     "backup": "copy the database, also while the daemon runs",
     "restore": "put a backup in the place of the database",
+    "doctor": "look what is wrong in the database, and mend it",
     "status": "show how the daemon is",
     "metrics": "print how the daemon is for Prometheus",
     "watch": "show what happens to reminders, as it happens",

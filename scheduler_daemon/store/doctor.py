@@ -155,7 +155,8 @@ def mend(path: Path, found: list[Finding], now: str) -> list[str]:
 def _mend_rows(conn: sqlite3.Connection, codes: set[str], now: str) -> list[str]:
     done = []
     if "counts" in codes:
-        done.append(f"{len(count_all(conn))} Sessions were counted anew")
+        count_all(conn)
+        done.append("Sessions and owners were counted anew")
     for code, name, what in (
         ("runs", "drop_orphan_runs", "occurrences by hand of reminders that are gone were dropped"),
         ("runs", "move_runs", "occurrences by hand were moved to their reminders' Sessions"),

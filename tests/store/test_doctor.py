@@ -1,0 +1,231 @@
+"""What doctor finds in a file, what it mends, and that it finds nothing afterwards."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler_daemon.model import After, Reminder
+from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store.database import DatabaseRefused, Lock
+from scheduler_daemon.store.doctor import holder, look, mend
+from scheduler_daemon.store.findings import Finding
+from scheduler_daemon.store.mending import set_aside
+from scheduler_daemon.store.rows import BadRow
+from scheduler_daemon.store.store import Store, Which
+from tests.store.support import (
+    CRON,
+    DAILY,
+    HOURLY,
+    OWNER,
+    T0,
+    at,
+    by_hand,
+    followup,
+    later,
+    made,
+    opened,
+)
+
+NOW = instant_text(T0)
+
+
+@pytest.fixture
+async def kept(path: Path) -> list[Reminder]:
+    """r1 after, r2 at, r3 every, r4 daily, r5 cron, r6 an ended one with its receipt; closed."""
+    async with opened(path) as store:
+        found = [await made(store, rule) for rule in (After(60), at(60), HOURLY, DAILY, CRON)]
+        sent = await made(store, After(1), key="k6")
+        await store.record(followup([sent], later(2)), later(2), "host", "m1")
+    path.parent.chmod(0o700)
+    path.chmod(0o600)
+    return found
+
+
+@pytest.fixture
+def hand(path: Path, kept: list[Reminder]) -> Iterator[sqlite3.Connection]:
+    with by_hand(path) as conn:
+        conn.execute("PRAGMA ignore_check_constraints = ON")
+        yield conn
+
+
+def problems(path: Path) -> list[Finding]:
+    return [each for each in look(path) if each.kind == "problem"]
+
+
+def test_it_finds_nothing_in_a_file_in_order(path: Path, kept: list[Reminder]) -> None:
+    before = sorted(path.parent.iterdir()), path.read_bytes()
+    assert look(path) == []
+    assert (sorted(path.parent.iterdir()), path.read_bytes()) == before
+
+
+MENDED = {
+    "UPDATE sessions SET active = 9, next_target_at = NULL": "counts",
+    "DELETE FROM sessions": "counts",
+    "DELETE FROM owners": "counts",
+    "UPDATE owners SET ended = 7": "counts",
+    "INSERT INTO sessions (owner_uid, session_id, active) VALUES (7, 'x', 1)": "counts",
+    "UPDATE reminders SET scheduled_at = 'soon' WHERE number = 3": "unreadable",
+    "UPDATE reminders SET scheduled_at = 'soon' WHERE number = 1": "unreadable",
+    "INSERT INTO runs VALUES (1, 'r99@now-x', 99, 1000, 's1', '2026-01-01T00:00:00.000Z')": "runs",
+    "INSERT INTO runs VALUES (1, 'r4@now-x', 4, 1000, 's2', '2026-01-01T00:00:00.000Z')": "runs",
+    "INSERT INTO runs VALUES (1, 'r4@now-x', 4, 1000, 's1', 'soon')": "runs",
+    "UPDATE idempotency_keys SET reminder_number = 5000": "keys",
+    "INSERT INTO past_words VALUES (5, 3, NULL, 'x')": "past_words",
+    "UPDATE sqlite_sequence SET seq = 2": "numbers",
+}
+
+
+@pytest.mark.parametrize("edit", MENDED)
+def test_what_it_can_mend_it_mends_and_finds_nothing_afterwards(
+    path: Path, hand: sqlite3.Connection, edit: str
+) -> None:
+    hand.execute(edit)
+    found = problems(path)
+    assert MENDED[edit] in {each.code for each in found}
+    assert all(each.fixable and each.mend for each in found)
+    assert mend(path, found, NOW)
+    assert look(path) == []
+
+
+async def test_a_row_that_was_mended_by_hand_is_put_back(
+    path: Path, hand: sqlite3.Connection
+) -> None:
+    hand.execute("UPDATE reminders SET time_zone = 'Mars/Olympus' WHERE number = 4")
+    set_aside(hand, [BadRow(4, "rule: A time zone is …"), BadRow(6, "title: bad")])
+    found = {each.text.partition(" ")[0]: each for each in problems(path)}
+    assert not found["r4"].fixable
+    assert "schedctl delete r4" in found["r4"].mend
+    assert found["r6"].fixable  # it is in order
+    assert mend(path, list(found.values()), NOW) == ["r6 was put back"]
+    (left,) = problems(path)
+    assert "Mars/Olympus" in left.text
+    hand.execute("UPDATE reminders SET time_zone = 'Europe/Berlin' WHERE number = 4")
+    assert mend(path, problems(path), NOW) == ["r4 was put back"]
+    assert problems(path) == []
+    async with opened(path) as store:
+        assert isinstance(await store.reader.get(4, OWNER, None), tuple)
+
+
+def test_a_target_is_computed_only_where_it_cannot_be_read(
+    path: Path, hand: sqlite3.Connection, kept: list[Reminder]
+) -> None:
+    hand.execute("UPDATE reminders SET scheduled_at = '2026-03-09' WHERE number = 5")
+    hand.execute("UPDATE reminders SET scheduled_at = '2026-03-09' WHERE number = 2")
+    hand.execute("UPDATE reminders SET scheduled_at = '2026-03-09T00:00:00.000Z' WHERE number = 4")
+    done = mend(path, problems(path), NOW)
+    target = instant_text(kept[4].scheduled_at)
+    assert done == ["r2 was set aside", f"r5 has the target {target} from its rule"]
+    moved, aside = look(path)[::-1]
+    assert (aside.code, aside.kind, moved.code, moved.kind) == (
+        "set_aside",
+        "problem",
+        "target",
+        "note",
+    )
+    assert "r4 has the target 2026-03-09T00:00:00.000Z" in moved.text
+
+
+def test_what_it_cannot_mend_it_names_and_leaves(path: Path, hand: sqlite3.Connection) -> None:
+    hand.execute("UPDATE dispatches SET admitted_at = 'then'")
+    (found,) = look(path)
+    assert (found.code, found.fixable) == ("receipts", False)
+    assert mend(path, [found], NOW) == []
+    assert look(path) == [found]
+
+
+async def test_it_looks_and_mends_while_a_daemon_has_the_file(path: Path, store: Store) -> None:
+    reminder = await made(store, DAILY)
+    with by_hand(path) as conn:
+        conn.execute("DELETE FROM sessions")
+    found = problems(path)
+    assert {each.code for each in found} >= {"counts"}
+    mend(path, found, NOW)
+    assert await store.reader.targets([(OWNER, "s1")]) == {(OWNER, "s1"): reminder.scheduled_at}
+    await store.delete(Which(1, OWNER, None), T0)
+
+
+def test_files_that_others_may_read_are_closed(path: Path, kept: list[Reminder]) -> None:
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    found = look(path)
+    assert [each.code for each in found] == ["rights", "rights"]
+    mend(path, found, NOW)
+    assert look(path) == []
+
+
+def test_a_log_of_writes_that_grew_is_named_and_emptied(
+    path: Path, kept: list[Reminder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.store.doctor.LARGE_LOG_BYTES", 1000)
+    with by_hand(path) as reader, by_hand(path) as writer:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM reminders").fetchone()
+        writer.execute("UPDATE reminders SET prompt = 'other'")
+        path.with_name("scheduler.db-wal").chmod(0o600)
+        path.with_name("scheduler.db-shm").chmod(0o600)
+        (found,) = look(path)
+        assert (found.code, found.fixable) == ("log", True)
+        assert mend(path, [found], NOW) == []
+        reader.execute("ROLLBACK")
+        assert mend(path, [found], NOW) == ["the log of writes was emptied"]
+        assert look(path) == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'reminders'",
+        "DELETE FROM sqlite_schema WHERE name = 'reminders_deleted'",
+    ],
+)
+def test_a_schema_that_was_changed_by_hand_is_named_and_nothing_is_mended(
+    path: Path, hand: sqlite3.Connection, edit: str
+) -> None:
+    hand.execute("PRAGMA writable_schema = ON")
+    hand.execute(edit)
+    found = look(path)
+    assert [each.code for each in found] == ["schema"]
+    with pytest.raises(DatabaseRefused, match="nothing was changed"):
+        mend(path, found, NOW)
+
+
+@pytest.mark.parametrize("edit", ["PRAGMA user_version = 99", "DELETE FROM migrations"])
+def test_another_schema_is_named(path: Path, hand: sqlite3.Connection, edit: str) -> None:
+    hand.execute(edit)
+    assert [each.code for each in look(path)] == ["schema"]
+
+
+@pytest.mark.parametrize("page", [3, 9, 20])
+def test_a_damaged_page_is_named_and_nothing_is_written(
+    path: Path, kept: list[Reminder], page: int
+) -> None:
+    with path.open("r+b") as file:
+        file.seek(4096 * page)
+        file.write(os.urandom(4096))
+    before = path.read_bytes()
+    found = look(path)
+    assert [each.code for each in found] == ["damage"]
+    with pytest.raises(DatabaseRefused, match="nothing was changed"):
+        mend(path, found, NOW)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_missing_or_not_ours_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseRefused, match="there is no database"):
+        look(tmp_path / "none.db")
+    (tmp_path / "notes").write_text("my notes\n" * 100)
+    with pytest.raises(DatabaseRefused, match="not an SQLite database"):
+        look(tmp_path / "notes")
+
+
+def test_it_knows_which_daemon_holds_the_file(path: Path) -> None:
+    assert holder(path) is None
+    lock = Lock(path)
+    assert holder(path) == os.getpid()
+    lock.release()
+    assert holder(path) is None
