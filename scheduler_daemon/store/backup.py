@@ -206,7 +206,7 @@ def _keep(database: Path, stamp: str) -> Path:
         shutil.copy2(database, kept)
     for end in _BESIDE:
         beside = database.with_name(f"{database.name}{end}")
-        if beside.exists():  # it cannot be read; the new file must not meet it
+        if beside.exists():  # somebody else reads it; the new file must not meet it
             beside.rename(kept.with_name(f"{kept.name}{end}"))
     return kept
 

@@ -58,7 +58,7 @@ TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """What a line may hold, in this order: its table, the order of its rows, and their columns."""
 
-_HEADER = {"format", "version", "schema", "exported_at", "last_id", "facts"}
+HEADER = {"format", "version", "schema", "exported_at", "last_id", "facts"}
 
 
 class Imported(NamedTuple):
@@ -227,7 +227,7 @@ class _Reading:
             raise _NotUnderstoodError(
                 f"format version {header.get('version')}, and this program reads {VERSION}"
             )
-        _refuse_others(header, _HEADER)
+        _refuse_others(header, HEADER)
         last_id, facts = header.get("last_id"), header.get("facts", {})
         if type(last_id) is not int or not isinstance(facts, dict):
             raise _NotUnderstoodError("last_id is a number and facts an object")

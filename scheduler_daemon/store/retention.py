@@ -13,7 +13,7 @@ from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.lookups import START, Place, column, of, value
 from scheduler_daemon.store.queries import QUERIES
 
-SLICE = 100
+SLICE = 40
 """Rows that one slice looks at, and at most so many receipts, reminders or keys that it removes."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -182,3 +183,17 @@ def test_a_closed_stdin_is_no_export(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert schedctl("import", "-").err == "schedctl: - reads stdin, and stdin is closed\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device is Linux's")
+def test_an_export_that_cannot_be_written_is_a_failure_of_the_output(state: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "scheduler_daemon.cli", "export"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == b"schedctl: cannot write the output: No space left on device\n"

@@ -86,6 +86,8 @@ def test_what_cannot_be_copied_leaves_nothing(filled: Path, tmp_path: Path) -> N
         backup(tmp_path / "none.db", target, overwrite=False)
     with pytest.raises(DatabaseRefused, match="cannot write"):
         backup(filled, tmp_path / "none" / "b.db", overwrite=False)
+    with pytest.raises(DatabaseRefused, match="cannot write in"):
+        backup(filled, tmp_path / "none" / "b.db", overwrite=True)
     size = filled.stat().st_size
     with filled.open("r+b") as file:
         file.seek(size // 2)
@@ -136,14 +138,29 @@ def test_what_a_killed_daemon_left_in_its_log_is_in_the_kept_file(
     assert prompts(database) == ["first"]
 
 
-def test_a_damaged_file_is_replaced_with_all_that_lies_beside_it(filled: Path, copy: Path) -> None:
-    log = filled.with_name("scheduler.db-wal")
-    log.write_bytes(b"not a log")
-    filled.write_bytes(filled.read_bytes()[:100] + b"\xff" * 5000)
+def test_a_damaged_file_is_replaced_and_kept_as_it_is(filled: Path, copy: Path) -> None:
+    data = bytearray(filled.read_bytes())
+    data[16:18] = b"\xff\xff"  # no size that pages can have
+    filled.write_bytes(data)
     kept = restore(copy, filled, STAMP)
     assert kept is not None
     assert prompts(filled) == ["first"]
-    assert kept.stat().st_size == 5100
+    assert kept.read_bytes() == data
+
+
+def test_somebody_who_looks_at_the_replaced_file_goes_on_looking_at_it(
+    filled: Path, copy: Path
+) -> None:
+    """The log that he keeps open goes with it: the new file must not meet it."""
+    with closing(sqlite3.connect(filled)) as conn:
+        conn.execute("UPDATE reminders SET title = 'seen'")
+        conn.commit()
+        kept = restore(copy, filled, STAMP)
+        assert kept is not None
+        assert kept.with_name(f"{kept.name}-wal").exists()
+        assert not filled.with_name("scheduler.db-wal").exists()
+        assert conn.execute("SELECT DISTINCT title FROM reminders").fetchall() == [("seen",)]
+    assert prompts(filled) == ["first"]
 
 
 def test_without_second_names_the_replaced_file_is_copied(
@@ -211,6 +228,8 @@ def spoilt(copy: Path, how: str) -> None:
             data = bytearray(copy.read_bytes())
             data[40_960:45_056] = b"\xff" * 4096
             copy.write_bytes(data)
+        case "byte":
+            copy.write_bytes(copy.read_bytes().replace(b"s1", b"s9", 1))
         case "index":
             with by_hand(copy) as conn:
                 conn.execute("PRAGMA writable_schema = ON")
@@ -228,6 +247,7 @@ def spoilt(copy: Path, how: str) -> None:
         ("newer", "use a newer scheduler-daemon"),
         ("torn", "is damaged|cannot copy"),
         ("page", "is damaged"),
+        ("byte", "is damaged: .*index"),
         ("index", "is damaged"),
     ],
 )

@@ -14,7 +14,15 @@ from hypothesis import settings
 
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.backup import IDS_LEFT_OUT
-from scheduler_daemon.store.carry import TABLES, VERSION, Imported, export, import_lines
+from scheduler_daemon.store.carry import (
+    HEADER,
+    LONGEST_LINE,
+    TABLES,
+    VERSION,
+    Imported,
+    export,
+    import_lines,
+)
 from scheduler_daemon.store.database import DatabaseHeld, DatabaseRefused, Lock
 from scheduler_daemon.store.store import Store
 from tests.store.support import (
@@ -256,3 +264,23 @@ def test_an_export_is_one_moment_of_the_file(filled: Path) -> None:
         conn.execute("DELETE FROM reminders")
         conn.execute("DELETE FROM dispatches")
     assert begun + [f"{line}\n".encode() for line in lines] == before
+
+
+def test_a_damaged_file_is_neither_exported_nor_imported_into(filled: Path, tmp_path: Path) -> None:
+    lines = lines_of(filled)
+    data = bytearray(filled.read_bytes())
+    data[16:18] = b"\xff\xff"  # no size that pages can have
+    filled.write_bytes(data)
+    with pytest.raises(DatabaseRefused, match="cannot read the database"):
+        list(export(filled, NOW))
+    with pytest.raises(DatabaseRefused, match="cannot read the database"):
+        bring_in(lines, filled)
+    assert filled.read_bytes() == data
+
+
+def test_the_page_of_the_form_names_all_that_a_line_may_hold() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8")
+    named = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
+    assert named == {*HEADER, *TABLES}
+    assert f"Version {VERSION} of the form" in text
+    assert f"{LONGEST_LINE // 1024**2} MiB" in text

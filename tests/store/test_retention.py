@@ -250,7 +250,8 @@ def test_one_reminder_with_very_many_receipts_is_shortened_slice_by_slice(
     conn: sqlite3.Connection,
 ) -> None:
     conn.execute("BEGIN")
-    many = tuple((0.0, 1, 1 + (n < 150)) for n in range(3 * SLICE + KEEP.history_per_reminder))
+    going = 3 * SLICE
+    many = tuple((0.0, 1, 1 + (n < going)) for n in range(going + KEEP.history_per_reminder))
     write(conn, 1, Kept("active", 0, many, None, 1, False, False))
     parts = run_all(conn, receipts_beyond)
     words = read(conn, "SELECT words_revision FROM past_words")
