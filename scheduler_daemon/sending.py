@@ -39,7 +39,7 @@ from scheduler_daemon.sessions import (
 )
 from scheduler_daemon.store.store import Left, Store
 from scheduler_daemon.troubles import Troubles, asked_to_end
-from scheduler_daemon.under_way import UnderWay
+from scheduler_daemon.under_way import UnderWay, carries
 
 UNBUILT = "the daemon could not put the message together; its log says why"
 TROUBLE = "the daemon met an error of its own; its log says which, and it tries again"
@@ -81,9 +81,12 @@ class Sender:
     async def send_next(self, state: SessionState, host: Host, slot: Slot) -> Next:
         """Send the Session's next follow-up to `host` and deal with what comes of it."""
         try:
-            planned = await self._planner.plan(state)
+            with self._under_way.ending() as ended:
+                planned = await self._planner.plan(state)
             if not isinstance(planned, FollowUp):
                 return planned
+            if carries(planned, ended):
+                return Then.LOOK
             if self.stopping or self._under_way.keeps(planned):
                 return Then.WAIT
             if self._hosts.first(state.key) is not host:

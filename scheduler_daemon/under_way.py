@@ -25,6 +25,7 @@ class UnderWay:
         self._carried: dict[Mark, list[tuple[Key, Occurrence]]] = {}
         self._held: dict[Mark, int] = {}
         self._kept: dict[Mark, dict[Key, None]] = {}
+        self._watched: list[set[Mark]] = []
 
     def begin(self, followup: FollowUp) -> None:
         """It is pushed, or its admission was read."""
@@ -36,6 +37,8 @@ class UnderWay:
         """It was answered otherwise or not at all, or its receipt is on disk."""
         for each in followup.occurrences:
             mark = _mark(each)
+            for ended in self._watched:
+                ended.add(mark)
             carried = self._carried[mark]
             # Only one: a push that times out and its late admission carry the same.
             del carried[next(n for n, other in enumerate(carried) if other[1] is each)]
@@ -59,6 +62,16 @@ class UnderWay:
                 del self._held[number]
                 self._let_go(number)
 
+    @contextmanager
+    def ending(self) -> Iterator[set[Mark]]:
+        """What comes to an end meanwhile: a plan that was read may not know of its receipt."""
+        ended: set[Mark] = set()
+        self._watched.append(ended)
+        try:
+            yield ended
+        finally:
+            self._watched = [each for each in self._watched if each is not ended]
+
     def keeps(self, followup: FollowUp) -> bool:
         """Whether a follow-up must wait; its Session is called again when it need not."""
         for mark in map(_mark, followup.occurrences):
@@ -72,6 +85,11 @@ class UnderWay:
         if mark not in self._carried and mark not in self._held:
             for key in self._kept.pop(mark, ()):
                 self._again(key)
+
+
+def carries(followup: FollowUp, marks: set[Mark]) -> bool:
+    """Whether one of them is in the follow-up."""
+    return not marks.isdisjoint(map(_mark, followup.occurrences))
 
 
 def _mark(each: Occurrence) -> Mark:

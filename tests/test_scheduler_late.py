@@ -76,6 +76,35 @@ async def test_an_admission_in_the_moment_of_its_time_out_keeps_it_from_every_ot
     assert len(world.receipts()) == 1
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_what_its_new_session_read_before_the_receipt_was_written_is_not_pushed_there(
+    world: World, monkeypatch: pytest.MonkeyPatch, by_hand: bool
+) -> None:
+    agent = await world.agent("s", "t")
+    reminder_id = await world.create(after_seconds=1000 if by_hand else 1)
+    if by_hand:
+        await world.act("run_now", reminder_id)
+    await world.advance(1)
+    has_read, goes_on, due = asyncio.Event(), asyncio.Event(), world.store.reader.due
+
+    async def slow(key: Any, *more: Any) -> Any:
+        found = await due(key, *more)
+        if key[1] == "t":
+            has_read.set()
+            await goes_on.wait()
+        return found
+
+    monkeypatch.setattr(world.store.reader, "due", slow)
+    await world.call("sessions.transfer", params.Transfer, {"from": "s", "to": "t"})
+    await has_read.wait()
+    agent.answer(ADMIT)
+    await world.settled()
+    goes_on.set()
+    await world.settled()
+    assert agent.sessions == ["s"]
+    assert len(world.receipts()) == 1
+
+
 async def test_a_late_admission_ends_the_pause_of_its_session(world: World) -> None:
     agent = await world.agent("s")
     await world.create(prompt="first", after_seconds=1)
