@@ -374,10 +374,11 @@ def check_healed(file: File, now: str, admitted: set[str]) -> None:
             assert reminder.scheduled_at == first(reminder.rule, reminder.after_at), reminder
 
 
-def delivered_once(file: File) -> Iterator[tuple[Reminder, int]]:
-    """One-shots that ended as delivered, and how many receipts of an admission each has."""
+def delivered(file: File) -> Iterator[tuple[Reminder, int]]:
+    """One-shots that were never re-timed and delivered, with how many admissions have receipts."""
     for reminder in file.reminders.values():
-        if isinstance(reminder.rule, OneShot) and reminder.ended_reason == "delivered":
+        once = isinstance(reminder.rule, OneShot) and reminder.timing_revision == 1
+        if once and reminder.ended_reason == "delivered":
             own = [
                 each
                 for each, receipt in file.receipts.items()
