@@ -43,8 +43,8 @@ COMMITS: dict[str, tuple[type, str]] = {
 }
 """What is written, and the method in whose task that happens."""
 
-UPKEEP = ("note_zone_data", "correct_ahead", "recompute_zones", "end_beyond")
-"""Acts of store/upkeep.py, each a kind of commit of its own."""
+UPKEEP = ("note_zone_data", "correct_ahead", "recompute_zones", "end_beyond", "retention")
+"""Acts of store/upkeep.py, each a kind of commit of its own, and all of store/retention.py."""
 
 POINTS = frozenset(
     {f"{side}_commit.{what}" for side in ("before", "after") for what in (*COMMITS, *UPKEEP)}
@@ -133,7 +133,8 @@ def _wrap_commits(reached: Callable[[str], None]) -> None:
         return outcomes
 
     async def named_upkeep(self: Store, act: Callable[..., Any]) -> Any:
-        _writing.set(act.__qualname__.partition(".")[0])
+        name = act.__qualname__.partition(".")[0]
+        _writing.set("retention" if name == "_slice" else name)
         return await upkeep(self, act)
 
     Writer.run = tagged_run  # type: ignore[method-assign]

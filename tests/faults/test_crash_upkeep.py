@@ -116,6 +116,37 @@ def test_killed_while_what_lies_beyond_its_end_is_ended_it_ends_and_nothing_more
 
 
 @SIDES
+@pytest.mark.parametrize("slice_number", [1, 2])
+def test_killed_while_what_is_old_is_removed_it_goes_after_all_and_nothing_else_does(
+    build: TestBuild, slice_number: int, side: str
+) -> None:
+    """The receipts of what has ended go in one slice, what has ended in another."""
+    ids = seed(build.state, [(f"s {kind}", kind) for kind in KINDS])
+    sent = occurrences(build.start().healed())
+    build.stop()
+    build.sql("UPDATE reminders SET ended_at = '2025-01-01T12:00:00.000Z' WHERE status = 'ended'")
+    build.sql("UPDATE dispatches SET admitted_at = '2025-01-01T12:00:00.000Z'")
+    left = build.table("reminders", "status = 'active'")
+    build.crash_at = f"{side}_commit.retention:{slice_number}"
+    build.start().turn("advance", STEADY)
+    build.crashed()
+    assert build.table("reminders", "status = 'active'") == left
+    build.crash_at = ""
+    build.start()
+    assert build.turn("advance", STEADY)
+    build.until(
+        lambda: len(build.table("reminders")) == len(left) == len(build.table("dispatches"))
+    )
+    host = build.healed()
+    assert build.turn("advance", 86_400)
+    build.until(lambda: not build.overdue())
+    build.stop()
+    came = occurrences(host)
+    assert not set(came) & set(sent)
+    assert {each.split("@")[0] for each in came} == {row["id"] for row in left} < set(ids)
+
+
+@SIDES
 @pytest.mark.parametrize("kind", ["daily", "weekly", "cron"])
 def test_killed_while_a_row_is_set_aside_it_is_and_the_others_of_its_session_come(
     build: TestBuild, kind: str, side: str
