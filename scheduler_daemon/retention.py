@@ -95,12 +95,21 @@ class Retention:
             if part.found:
                 if not trusted(self._clock):  # asked after `now`, of which it then speaks too
                     return False
+                start = self._clock.monotonic()
                 part = await self._store.upkeep(_slice(act, *where, remove=True))
+                await self._rest(self._clock.monotonic() - start)
                 removed[act.__name__] += part.found
                 self._tell(part)
             self._marks[act] = part.mark
             done = part.done
         return True
+
+    async def _rest(self, seconds: float) -> None:
+        """Leave the disk to others for as long as a slice had it."""
+        if seconds > 0:
+            rested = asyncio.Event()
+            self._clock.call_later(seconds, rested.set)
+            await rested.wait()
 
     def _tell(self, part: Part) -> None:
         for gone in part.gone:

@@ -219,3 +219,40 @@ async def test_a_write_that_fails_is_logged_and_tried_again_at_the_next_look(
     await world.advance(LOOK_SECONDS)
     await come_round(world)
     assert numbers(world) == []
+
+
+async def test_between_two_slices_others_have_the_disk_for_as_long_as_one_took(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.store.retention.SLICE", 1)
+    for _ in range(3):
+        await ended(world)
+    await world.advance(MONTH)
+    upkeep = world.store.upkeep
+
+    async def slow(act: Any) -> Any:
+        part = await upkeep(act)
+        world.clock.advance(0.25)
+        return part
+
+    monkeypatch.setattr(world.store, "upkeep", slow)
+    await come_round(world)
+    assert len(world.receipts()) == 2
+    await world.advance(0.2)
+    assert len(world.receipts()) == 2
+    await world.advance(0.05)
+    assert len(world.receipts()) == 1
+    await world.advance(10)
+    assert len(world.receipts()) == 0
+
+
+async def test_stopping_leaves_the_rest_to_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(START)
+    async with running_world(tmp_path, clock) as world:
+        await ended(world)
+        await world.advance(MONTH)
+    async with running_world(tmp_path, ManualClock(clock.now())) as world:
+        assert world.clock.pending_calls == 1  # it waits for a clock that can be trusted
+    assert world.clock.pending_calls == 0
