@@ -14,6 +14,9 @@ ALTER TABLE reminders ADD COLUMN max_occurrences INTEGER
   CHECK (max_occurrences IS NULL OR max_occurrences >= 1 AND kind NOT IN ('after', 'at'));
 ALTER TABLE reminders ADD COLUMN dispatch_count INTEGER NOT NULL DEFAULT 0
   CHECK (dispatch_count >= 0);
+UPDATE reminders SET dispatch_count = (
+  SELECT count(*) FROM dispatches
+  WHERE reminder_number = reminders.number AND outcome = 'admitted');
 -- an occurrence older than this is not sent
 ALTER TABLE reminders ADD COLUMN expires_after_seconds INTEGER CHECK (expires_after_seconds >= 1);
 -- a skip that met an occurrence in flight: those after the first instant, up to the second

@@ -94,8 +94,9 @@ class Desk:
         await self.set_aside([bad])
         return ReminderNotFound(
             "this reminder is stored in a form that cannot be read; it was set aside, "
-            "daemon.status counts it",
+            "daemon.status counts it, schedctl doctor says more",
             field="id",
+            set_aside=True,
         )
 
     async def set_aside(self, rows: list[BadRow]) -> None:

@@ -127,7 +127,7 @@ def _file(status: Status, now: dt.datetime, limits: Limits) -> Iterator[Finding]
 
 def _well(status: Status, now: dt.datetime) -> str:
     counts = status["counts"]
-    wake = "nothing is to come"
+    wake = "nothing to wake for"  # what no host would take wakes nobody
     if "next_wake_at" in status:
         wake = f"next wake {times.relative(times.instant(status['next_wake_at']), now)}"
     return f"{counts['active']} active, {counts['overdue']} overdue, {wake}"

@@ -36,8 +36,13 @@ def status_of(error: SchedulerError) -> int:
     return _STATUS.get(error.code, exits.FAILED)
 
 
-def not_found(args: argparse.Namespace) -> ReminderNotFound:
-    """The refusal of a verb that names one reminder: which, whose, and what shows the others."""
+def not_found(args: argparse.Namespace, error: ReminderNotFound) -> ReminderNotFound:
+    """The refusal of a verb that names one reminder: which, whose, and what shows the others.
+
+    One that is there and cannot be read is the daemon's to explain.
+    """
+    if error.data.get("set_aside"):
+        return error
     whose, owner = "you have", ""
     if getattr(args, "all_owners", False):
         whose, owner = "there is", " --all-owners"

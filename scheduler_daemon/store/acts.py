@@ -12,7 +12,7 @@ from scheduler_daemon.errors import LimitReached, ReminderEnded, ReminderNotFoun
 from scheduler_daemon.model import Instant, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.creation import Created, Draft, Limits, create, same_request
-from scheduler_daemon.store.lookups import Beside, beside, reminder_row
+from scheduler_daemon.store.lookups import Beside, beside, reminder_row, value
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.receipts import skip as write_skip
 from scheduler_daemon.store.rows import decode_reminder, kept_columns
@@ -156,8 +156,24 @@ def transfer(
             f"{limits.per_session}; delete some that are no longer wanted",
             field="to",
         )
+    _check_moving_runs(conn, owner, session, to_session, limits)
     values = {"owner": owner, "session": session, "to_session": to_session}
     return [row[0] for row in conn.execute(QUERIES["transfer"], values)]
+
+
+def _check_moving_runs(
+    conn: sqlite3.Connection, owner: int, session: str, to_session: str, limits: Limits
+) -> None:
+    moving, there = (
+        value(conn, "runs_of_session", {"owner": owner, "session": each})
+        for each in (session, to_session)
+    )
+    if moving and moving + there > limits.per_session:
+        raise LimitReached(
+            f"{moving} runs by hand would join {there}, and at most {limits.per_session} may wait "
+            "in a Session; let a host take some first",
+            field="to",
+        )
 
 
 def _active(conn: sqlite3.Connection, owner: int, session: str) -> int:

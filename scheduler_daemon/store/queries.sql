@@ -105,8 +105,9 @@ WHERE number = :number AND status = 'active' AND timing_revision = :timing_revis
   AND scheduled_at = :target AND until_at IS :until_at AND skips_to_at IS :skips_to_at
 
 -- name: end_by_count
--- As many occurrences were admitted as were wanted.
+-- As many occurrences were admitted as were wanted; its target stays the last that came.
 UPDATE reminders SET status = 'ended', ended_at = :ended_at, ended_reason = 'count', paused = 0,
+  scheduled_at = min(scheduled_at, :target),
   skips_after_at = NULL, skips_to_at = NULL
 WHERE number = :number AND status = 'active'
 
@@ -207,6 +208,12 @@ ORDER BY session_id LIMIT :count
 SELECT decided_at FROM dispatches
 WHERE reminder_number = :number AND occurrence_at = :occurrence_at
 ORDER BY number DESC LIMIT 1
+
+-- name: dispatched_by
+-- Whether an occurrence, or one after it, was dispatched under a clock that showed :now at most.
+SELECT 1 FROM dispatches
+WHERE reminder_number = :number AND occurrence_at >= :occurrence_at AND decided_at <= :now
+LIMIT 1
 
 -- name: set_aside
 -- A row that does not decode leaves what is due, with its reason; one that left is not changed.

@@ -53,10 +53,12 @@ PageSize = Annotated[int, Field(ge=1, le=1000)]
 Occurrences = Annotated[int, Field(ge=1, le=MOST_OCCURRENCES)]
 Age = Annotated[int, Field(ge=1, le=MOST_SECONDS)]
 MaybeOccurrences = Annotated[
-    Occurrences | None, Field(description="an integer of at least 1, or null for no such end")
+    Occurrences | None,
+    Field(description=f"an integer from 1 to {MOST_OCCURRENCES}, or null for no such end"),
 ]
 MaybeAge = Annotated[
-    Age | None, Field(description="an integer of at least 1, or null to send whatever is late")
+    Age | None,
+    Field(description=f"an integer from 1 to {MOST_SECONDS}, or null to send whatever is late"),
 ]
 
 P = TypeVar("P", bound="Params")

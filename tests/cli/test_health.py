@@ -41,7 +41,7 @@ def test_a_daemon_with_nothing_due_for_days_is_well() -> None:
     state, line = judged(well(next_wake_at="2026-12-28T13:00:00.000Z"))
     assert state == 0
     assert line.startswith("SCHEDULER OK - 3 active, 0 overdue, next wake in 4 days | active=3;")
-    assert judged(well())[1].startswith("SCHEDULER OK - 3 active, 0 overdue, nothing is to come |")
+    assert judged(well())[1].startswith("SCHEDULER OK - 3 active, 0 overdue, nothing to wake for |")
 
 
 @pytest.mark.parametrize(
@@ -201,3 +201,16 @@ def test_limits_go_with_the_check(schedctl: Schedctl) -> None:
     ended = schedctl("status", "--warn-disk", "3")
     assert ended.status == 2
     assert "--warn-disk goes with --check" in ended.err
+
+
+@pytest.mark.parametrize("answer", [{}, [], None, {"counts": 3}])
+def test_an_answer_that_is_no_status_is_one_critical_line_and_no_traceback(
+    schedctl: Schedctl, daemon: ScriptedDaemon, answer: Any
+) -> None:
+    daemon.answers["daemon.status"] = lambda params: answer
+    ended = schedctl("status", "--check")
+    assert (ended.status, ended.err) == (2, "")
+    assert ended.out.startswith("SCHEDULER CRITICAL - this failed inside schedctl (")
+    ended = schedctl("status")
+    assert (ended.status, ended.out) == (1, "")
+    assert "what answers on the socket may be no scheduler-daemon" in ended.err

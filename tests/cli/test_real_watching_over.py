@@ -57,7 +57,7 @@ def test_the_check_follows_the_daemon(
     schedctl: Schedctl, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = eventually(schedctl, CHECK, 0)
-    assert line.startswith("SCHEDULER OK - 0 active, 0 overdue, nothing is to come | active=0;;;0 ")
+    assert line.startswith("SCHEDULER OK - 0 active, 0 overdue, nothing to wake for | active=0;;")
     assert " failures=0c;0;;0" in line
     schedctl("create", "--session", "nobody's", "--after", "1s", "x")
     line = eventually(schedctl, CHECK, 1)

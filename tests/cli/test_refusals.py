@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,15 @@ def test_a_failed_write_is_told_once_and_its_cause_is_not_guessed(error: Schedul
     text = refusals.explain(error)
     assert text.count("stored") == 1
     assert "disk" not in text
+
+
+def test_what_is_there_and_cannot_be_read_is_explained_by_the_daemon(
+    schedctl: Callable[..., Ended], daemon: ScriptedDaemon
+) -> None:
+    def unreadable(params: dict[str, Any]) -> object:
+        raise ReminderNotFound("stored in a form that cannot be read", field="id", set_aside=True)
+
+    daemon.answers["reminder.get"] = unreadable
+    ended = schedctl("show", "r9")
+    assert ended.status == 4
+    assert "stored in a form that cannot be read" in ended.err

@@ -200,7 +200,9 @@ class Model:
                 if self.is_live(number) and record.dispatch_count >= (
                     record.max_occurrences or 10**9
                 ):
-                    self.reminders[number] = ended(record, now, "count")
+                    target = min(record.scheduled_at, each.reminder.scheduled_at)
+                    last = replace(record, scheduled_at=target)
+                    self.reminders[number] = ended(last, now, "count")
 
     def settle(self, occurrences: Iterable[Occurrence], now: Instant, outcome: str | None) -> None:
         """Only what is still as it was when it was looked at."""
@@ -219,7 +221,7 @@ class Model:
     def consume(self, each: Occurrence, decided: Instant, now: Instant) -> None:
         """The record goes on unless its timing was changed or it has gone on already."""
         record = self.reminders[each.reminder.number]
-        if not self.is_live(record.number) or not as_it_was(each.reminder, record):
+        if not self.is_live(record.number) or not consumes(each.reminder, record):
             return
         next_at, reason = each.next_at, each.end_reason
         if limits(each.reminder) != limits(record):
@@ -295,6 +297,13 @@ def is_skipped(record: Reminder, each: Instant) -> bool:
 
 def is_beyond(record: Reminder, each: Instant) -> bool:
     return record.until is not None and each > record.until
+
+
+def consumes(planned: Reminder, record: Reminder) -> bool:
+    """A one-shot's one occurrence was sent also where its target was corrected meanwhile."""
+    if isinstance(planned.rule, OneShot):
+        return planned.timing_revision == record.timing_revision
+    return as_it_was(planned, record)
 
 
 def as_it_was(planned: Reminder, record: Reminder) -> bool:
