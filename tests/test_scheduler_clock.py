@@ -204,6 +204,26 @@ async def test_what_was_sent_is_not_repeated_by_a_machine_that_booted_in_the_pas
     assert occurrences(world)[-1] == "2026-01-02T12:05:00.000Z"
 
 
+async def test_a_clock_that_was_far_ahead_before_makes_a_start_in_the_past_repeat_nothing(
+    tmp_path: Path,
+) -> None:
+    """The newest occurrence was sent under a clock ahead of now, the one before it was not."""
+    async with running_world(tmp_path) as world:
+        agent = await world.agent("s", says=ADMIT)
+        await world.create(every_seconds=3600)
+        await world.jump(20 * YEAR)
+        await world.jump(-20 * YEAR)
+        await world.advance(3600)
+        assert len(agent.pushed) == 2
+    past = ManualClock(START - dt.timedelta(days=7300))
+    async with running_world(tmp_path, past) as world:
+        agent = await world.agent("s", says=ADMIT)
+        await world.jump(7300 * 86400 + 3700)
+        assert agent.pushed == []
+        await world.advance(3500)
+        assert len(agent.pushed) == 1
+
+
 async def test_records_that_only_pass_leave_the_others_of_their_batch(world: World) -> None:
     agent = await world.agent("s", says=ADMIT)
     sent = await world.create(prompt="sent", every_seconds=300)

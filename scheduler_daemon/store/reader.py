@@ -266,6 +266,15 @@ class Reader:
 
         return await self._look(question)
 
+    async def dispatched_by(self, number: int, occurrence_at: Instant, now: Instant) -> bool:
+        """Whether an occurrence or a later one was dispatched under a clock not ahead of `now`."""
+        values = {
+            "number": number,
+            "occurrence_at": instant_text(occurrence_at),
+            "now": instant_text(now),
+        }
+        return await self._look(lambda conn: value(conn, "dispatched_by", values) is not None)
+
     async def wrong_sessions(self, after: Key) -> tuple[list[Key], Key | None]:
         """Sessions after a place that are to be mended, and the place to go on from."""
         return await self._look(lambda conn: wrong_sessions(conn, after))
