@@ -326,7 +326,7 @@ class Daemon:
 
     def _persistence_failed(self, status: StatusBoard, text: str) -> None:
         status.persistence_failed(self._clock.now(), PersistenceFailed.code)
-        self._troubles.warn("database_failed", text, reason=text)
+        self._troubles.told("database_failed", text)
 
 
 async def _any_of(looping: asyncio.Task[None], *events: asyncio.Event) -> None:

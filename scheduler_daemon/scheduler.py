@@ -76,9 +76,10 @@ class Scheduler:
         self._states: dict[Key, SessionState] = {}
         self._dirty: dict[Key, None] = {}
         self._targets = Targets()
+        self._lost = False
         self._retry: Handle | None = None
         self._confined = Confined(clock, troubles, self._look_at)
-        self._scans = StarScans(clock, store.reader, hosts, self._offer_it)
+        self._scans = StarScans(clock, store.reader, hosts, self._offer_found)
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self.came_round: Callable[[], None] = lambda: None
@@ -107,7 +108,11 @@ class Scheduler:
 
     def left_beyond_end(self) -> None:
         """A record lies beyond its end and is active: it ends once the clock can be trusted."""
-        self._upkeep.start()
+        self._begin_upkeep()
+
+    def _begin_upkeep(self) -> None:
+        with self.troubles.caught("upkeep_failed"):
+            self._upkeep.start()
 
     def rescan(self) -> None:
         """Read everything again: the clock was set, or the file changed in a way not known."""
@@ -146,8 +151,9 @@ class Scheduler:
         else:
             keys = [(host.uid, session) for session in sessions]
         for key in keys:
-            self._state(key).resume()
-            self._look_at(key)
+            with self._confined.to(key):
+                self._state(key).resume()
+                self._look_at(key)
         self._woken.set()
 
     def detach(self, host: Host, sessions: Iterable[str] | Literal["*"]) -> None:
@@ -209,7 +215,7 @@ class Scheduler:
     async def run(self, zone_mark: int | None) -> None:
         """Run until cancelled. `zone_mark` is where computing targets again goes on, if it does."""
         self._planner.zone_mark = zone_mark
-        self._upkeep.start()
+        self._begin_upkeep()
         while True:
             self._woken.clear()
             until = None
@@ -226,7 +232,7 @@ class Scheduler:
     def _try_again(self, error: BaseException) -> None:
         """A failed read is never taken for an empty store: look again, soon."""
         self.troubles.met("round_failed", error)
-        self._forget_targets()
+        self._lost = True
         if self._retry is not None:
             self._retry.cancel()
         self._retry = self._clock.call_later(RETRY_SECONDS, self._woken.set)
@@ -250,6 +256,9 @@ class Scheduler:
             state.drop()
 
     async def _round(self) -> None:
+        if self._lost:
+            self._forget_targets()
+            self._lost = False
         self._notice_step()
         await self._look()
         now = self._clock.now()
@@ -274,8 +283,8 @@ class Scheduler:
             self.rescan()
             self._retention.look_again()
         if step < 0:
+            self._begin_upkeep()
             self._unclaimed.forget()
-            self._upkeep.start()
 
     async def _look(self) -> None:
         """Read the earliest target of every Session of which something changed."""
@@ -316,6 +325,15 @@ class Scheduler:
         with self._confined.to(key):
             self._offer(self._state(key))
 
+    def _offer_found(self, key: Key) -> None:
+        """Offer what was found for the hosts that take all of an owner, unless one has it by name.
+
+        The latter is looked at of its own.
+        """
+        with self._confined.to(key):
+            if not self.hosts.named(key) and self.hosts.first(key) is not None:
+                self._offer(self._state(key))
+
     def _offer(self, state: SessionState) -> None:
         """Start the Session's next message if a host with a free slot takes it."""
         if state.busy or state.pause or self._sender.stopping:
@@ -352,13 +370,15 @@ class Scheduler:
             self._forget_if_idle(state)
 
     def _slot_freed(self, host: Host) -> None:
-        for waiting, silent in ((host.waiting, False), (host.waiting_silent, True)):
-            while waiting and host.has_slot(silent):
-                key = next(iter(waiting))
-                del waiting[key]
-                self._offer_it(key)
-        if host.uid in self._scans:
-            self._woken.set()
+        # Whose slot it was has nothing to do with what goes wrong for those that wait for it.
+        with self.troubles.caught("slot_not_given"):
+            for waiting, silent in ((host.waiting, False), (host.waiting_silent, True)):
+                while waiting and host.has_slot(silent):
+                    key = next(iter(waiting))
+                    del waiting[key]
+                    self._offer_it(key)
+            if host.uid in self._scans:
+                self._woken.set()
 
     def _admitted_late(self, host: Host, followup: FollowUp, message_id: str | None) -> None:
         """An admission after its time-out counts: its receipt is written before anything else."""

@@ -114,11 +114,11 @@ class SessionState:
 
     def recorded(self, followup: FollowUp) -> None:
         """Its receipt is on disk: nothing counts against its message or the Session any more."""
-        self.recording.remove(followup)
         self.epoch += 1
         self._forget(message_in(followup))
         self.failures = 0
         self.silent = False
+        self.recording.remove(followup)
 
     def resume(self) -> None:
         """End the pause, if there is one, and let the next attempt count as the first."""

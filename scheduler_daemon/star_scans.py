@@ -17,7 +17,7 @@ SCAN = 64
 class StarScans:
     """One scan for each owner with a host for all its Sessions.
 
-    `offer` is called with each Session that is due and that such a host takes.
+    `offer` is called with each Session that is due, and must not raise.
     """
 
     def __init__(
@@ -62,8 +62,14 @@ class StarScans:
 
     async def go_on(self) -> None:
         """Offer some of each owner's due Sessions while its `*` hosts have slots for them."""
+        failed: list[Exception] = []
         for owner in list(self._scans):
-            await self._go_on(owner)
+            try:
+                await self._go_on(owner)
+            except Exception as error:  # noqa: BLE001  the others go on first
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     async def _go_on(self, owner: int) -> None:
         at, now = self.next_of(owner), self._clock.now()
@@ -76,9 +82,7 @@ class StarScans:
         after = now if more else await self._reader.next_target(owner, now)
         for place in found:
             scan.place = place
-            key = (owner, place[1])
-            if not self._hosts.named(key) and self._hosts.first(key) is not None:
-                self._offer(key)
+            self._offer((owner, place[1]))
         if more:
             scan.next_at = now  # the rest in a round of its own: others want to be seen to
         else:

@@ -49,17 +49,18 @@ class Troubles:
     def met(self, event: str, error: BaseException, **ids: object) -> None:
         """Log what was caught; a defect is counted, and has its traceback in the line."""
         if isinstance(error, SchedulerError):
-            self.warn(event, error.code, code=error.code, **ids)
+            if (more := self._say((event, error.code))) is not None:
+                log.warning(event, code=error.code, **ids, **more)
             return
         self.count += 1
         kind = (event, type(error), _place(error))
         if (more := self._say(kind)) is not None:
             log.error(event, exc_info=error, **ids, **more)
 
-    def warn(self, event: str, kind: str, **ids: object) -> None:
-        """Log what the world did; lines of one event and `kind` are alike."""
-        if (more := self._say((event, kind))) is not None:
-            log.warning(event, **ids, **more)
+    def told(self, event: str, reason: str) -> None:
+        """Log what the world did; lines of one event and reason are alike."""
+        if (more := self._say((event, reason))) is not None:
+            log.error(event, reason=reason, **more)
 
     @contextmanager
     def caught(self, event: str, **ids: object) -> Iterator[None]:
