@@ -127,8 +127,10 @@ class Confined:
 
 def asked_to_end(error: BaseException) -> bool:
     """Whether somebody cancels this task; a cancellation that went astray is a defect like any."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
     task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return task is not None and task.cancelling() > 0
 
 
 def _place(error: BaseException) -> tuple[str, int] | None:

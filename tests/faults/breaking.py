@@ -23,6 +23,7 @@ from scheduler_daemon import (
     star_scans,
     telling,
     unclaimed,
+    under_way,
     upkeep,
     watching,
 )
@@ -32,7 +33,7 @@ from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.store import receipts
 
 MODULES = (
-    *(planning, backoff, framing, plan, sending, sessions, hosts, receipts),
+    *(planning, backoff, framing, plan, sending, sessions, under_way, hosts, receipts),
     *(telling, watching, star_scans, unclaimed, upkeep),
 )
 
