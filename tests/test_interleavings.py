@@ -224,7 +224,7 @@ async def carry_out(folder: Path, verb: Verb, stage: str, admits: bool, selector
         await run.finish(ADMIT if admits else BUSY)
         assert world.scheduler.failures == 0
         under_way = world.scheduler.under_way
-        assert not (under_way._carried or under_way._kept or under_way._held)
+        assert (under_way._carried, under_way._kept, under_way._held) == ({}, {}, {})
     finally:
         await world.stop()
     return run
