@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.steps import make_soon, overdue, receipts
+from tests.acceptance.steps import LONG, make_soon, overdue, receipts
 from tests.faults.disk import (
     LOG,
     MAIN,
@@ -33,8 +32,6 @@ from tests.support.peer import SILENCE, Peer, Refused
 from tests.support.process import DaemonProcess
 
 pytestmark = pytest.mark.acceptance
-
-LONG = bool(os.environ.get("FAULTS_LONG"))
 
 LINES_A_MINUTE = 8
 """Lines of one kind that may be written in a minute: at once, and after 1, 2, 4, 8, 16, 32 s."""

@@ -2,7 +2,7 @@
 once the fault has gone, exactly once.
 
 The functions are found by themselves (breaking.py): a new one is tried without a line here.
-FAULTS_LONG=1 tries each with every kind of exception.
+ACCEPTANCE_LONG=1 tries each with every kind of exception.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import functools
-import os
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -25,6 +24,7 @@ from scheduler_daemon import upkeep
 from scheduler_daemon.desk import Caller
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.watching import Watch
+from tests.acceptance.steps import LONG
 from tests.faults.breaking import BAD, Fault, places
 from tests.support.clock import ManualClock
 from tests.support.world import (
@@ -44,8 +44,6 @@ from tests.support.world import (
 GOOD = "good"
 STAR_UID = 2000
 """The owner whose Sessions are all taken by one host for `*`; UID's are named."""
-
-LONG = bool(os.environ.get("FAULTS_LONG"))
 
 FAULT_SECONDS = 20
 WITHIN_SECONDS = 5
