@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from scheduler_daemon import __version__
 from scheduler_daemon.clock import Clock, SystemClock
 from scheduler_daemon.desk import Bounds, Caller, Desk
-from scheduler_daemon.errors import PersistenceFailed, SchedulerError
+from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain, SchedulerError
 from scheduler_daemon.heart import Heart
 from scheduler_daemon.log import configure, get_logger
 from scheduler_daemon.places import DATABASE_NAME
@@ -39,6 +40,7 @@ from scheduler_daemon.store.database import (
 from scheduler_daemon.store.migrate import known
 from scheduler_daemon.store.migrate import migrate as bring_up_to_date
 from scheduler_daemon.store.retention import Keep
+from scheduler_daemon.store.standing import lost_frames
 from scheduler_daemon.store.store import Limits, Store
 from scheduler_daemon.store.upkeep import note_zone_data
 from scheduler_daemon.systemd import Manager, SocketsRefused, adopted_socket
@@ -50,6 +52,9 @@ OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 
 FIRST_LOOK_SECONDS = 10.0
 """How long the first look at what is due may keep peers waiting; the loop goes on trying."""
+
+LOCK_NEWS_SECONDS = 1.0
+"""After so long a start says in the log that it waits for another program's lock."""
 
 LAST_ANSWERS_SECONDS = 0.5
 """At least so long, when stopping, what was asked may still be answered."""
@@ -154,12 +159,14 @@ class Daemon:
         async with AsyncExitStack() as at_end:
             self._handle_signals(at_end)
             at_end.callback(_take(path).release)
+            lost = lost_frames(path)
             bring_up_to_date(path, instant_text(self._clock.now()))
             faults: list[Callable[[str], None]] = []
             store = await self._open(path, faults)
             at_end.push_async_callback(store.close)
             scheduler, status = self._build(store, path)
             faults.append(lambda text: self._persistence_failed(status, text))
+            self._tell_of_lost(lost, status)
             await self._serve(store, scheduler, status)
         log.info("daemon_stopped")
 
@@ -204,7 +211,9 @@ class Daemon:
         return scheduler, StatusBoard(self._clock, store, scheduler, path, schema)
 
     async def _serve(self, store: Store, scheduler: Scheduler, status: StatusBoard) -> None:
-        zone_mark = await store.upkeep(note_zone_data(zone_data_version()))
+        zone_mark = await self._note_zone_data(store)
+        if self._stop.is_set():
+            return
         door = self._door()
         address = self._address()
         heart = Heart(self._clock, store.reader, scheduler, self._manager)
@@ -227,6 +236,18 @@ class Daemon:
             return Address(adopted)
         others = bool(self._settings.allowed_uids or self._settings.allowed_gids)
         return bind(self._settings.socket, others=others)
+
+    async def _note_zone_data(self, store: Store) -> int | None:
+        """The first write: it waits for another program's lock as long as that is held."""
+        act = note_zone_data(zone_data_version())
+        noting = asyncio.create_task(store.upkeep(act, patient=True))
+        timer = self._clock.call_later(LOCK_NEWS_SECONDS, _tell_of_lock)
+        try:
+            await _any_of(noting, self._stop)
+            return noting.result() if noting.done() else None
+        finally:
+            timer.cancel()
+            noting.cancel()
 
     async def _until_stopped(
         self,
@@ -324,12 +345,26 @@ class Daemon:
             clock=self._clock.source,
         )
 
+    def _tell_of_lost(self, pages: int, status: StatusBoard) -> None:
+        """Say that the log of writes was torn, which SQLite passes over in silence."""
+        if pages:
+            status.persistence_failed(self._clock.now(), PersistenceUncertain.code)
+            log.error(
+                "writes_lost",
+                pages=pages,
+                reason="the log of writes was damaged: changes of before the last stop are gone",
+            )
+
     def _persistence_failed(self, status: StatusBoard, text: str) -> None:
         status.persistence_failed(self._clock.now(), PersistenceFailed.code)
         self._troubles.told("database_failed", text)
 
 
-async def _any_of(looping: asyncio.Task[None], *events: asyncio.Event) -> None:
+def _tell_of_lock() -> None:
+    log.warning("waiting_for_lock", reason="another program holds the write lock")
+
+
+async def _any_of(looping: asyncio.Task[Any], *events: asyncio.Event) -> None:
     """Return when one of the events is set; raises what ended the loop instead."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from scheduler_daemon import __version__
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.desk import Caller
+from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import Instant
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
@@ -73,6 +74,8 @@ class StatusBoard:
         )
         if next_wake_at is not None:
             view["next_wake_at"] = instant_text(next_wake_at)
+        if self._store.wrong() is not None:
+            self.persistence_failed(now, PersistenceFailed.code)
         if self._fault is not None:
             at, code, writes = self._fault
             over = self._store.writes > writes

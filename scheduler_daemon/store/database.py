@@ -24,6 +24,9 @@ LOCK_STEP_SECONDS = 0.1
 OPEN_SECONDS = 10.0
 """How long opening waits for one: at a start nobody else waits."""
 
+LARGEST_LOG_BYTES = 64 << 20
+"""What the log of writes keeps of the disk when nobody reads in it."""
+
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _MARK = slice(68, 72)  # the application id (SQLite file format, 1.3)
@@ -196,6 +199,8 @@ def settle(conn: sqlite3.Connection) -> None:
     if mode != "wal":
         raise sqlite3.OperationalError("its file system cannot hold a write-ahead log")
     conn.execute("PRAGMA synchronous = FULL")
+    # What a long reader made of the log is given back once it has gone.
+    conn.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG_BYTES}")
     conn.execute("PRAGMA foreign_keys = ON")
 
 
@@ -225,24 +230,3 @@ async def open_database(path: Path, *, read_only: bool) -> Database:
     database = Database(lambda: connect(path, read_only=read_only), iter_chunk_size=64)
     await database.open()
     return database
-
-
-class Identity:
-    """Which files a path and its log named when they were opened.
-
-    SQLite goes on writing into files that were deleted or replaced, without an error.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._paths = [path, path.with_name(f"{path.name}-wal")]
-        self._opened = self._look()
-
-    def _look(self) -> list[tuple[int, int]] | None:
-        try:
-            return [(found.st_dev, found.st_ino) for found in map(Path.stat, self._paths)]
-        except OSError:
-            return None
-
-    def holds(self) -> bool:
-        """Whether the path still names the files that are open."""
-        return self._opened is not None and self._look() == self._opened

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from scheduler_daemon.store.database import DatabaseRefused, examine, open_file
+from scheduler_daemon.store.database import LARGEST_LOG_BYTES, DatabaseRefused, examine, open_file
 from scheduler_daemon.store.findings import (
     FIX,
     Finding,
@@ -27,15 +27,13 @@ from scheduler_daemon.store.mending import count_all, set_aside
 from scheduler_daemon.store.migrate import differences, known, pending
 from scheduler_daemon.store.queries import CARE
 from scheduler_daemon.store.rows import BadRow, read_reminder
-
-LARGE_LOG_BYTES = 64 << 20
-"""A log of writes beyond this means that somebody has been reading for long."""
+from scheduler_daemon.store.standing import lost_frames
 
 LITTLE_DISK_BYTES = 64 << 20
 
 _OF_ROWS = ("CHECK constraint failed", "NULL value in", "NUMERIC value in", "TEXT value in")
 _OF_TYPES = ("non-TEXT value", "non-INTEGER value", "non-REAL value", "non-BLOB value")
-_BESIDE = ("", "-wal", "-shm", ".lock")
+_BESIDE = ("", "-wal", "-shm", ".lock", ".mark")
 
 
 def look(path: Path) -> list[Finding]:
@@ -43,7 +41,7 @@ def look(path: Path) -> list[Finding]:
     examine(path)
     if not path.exists():
         raise DatabaseRefused(f"there is no database {path}")
-    around = list(_around(path))
+    around = [*_around(path), *_lost(path)]
     try:
         with closing(_reading(path)) as conn:
             conn.execute("BEGIN")
@@ -104,7 +102,7 @@ def _around(path: Path) -> Iterator[Finding]:
             yield from _rights(name, 0o077)
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
-    if size > LARGE_LOG_BYTES:
+    if size > LARGEST_LOG_BYTES:
         yield Finding(
             "log",
             f"the log of writes {log} has {size >> 20} MiB: some program has been reading for long",
@@ -115,6 +113,18 @@ def _around(path: Path) -> Iterator[Finding]:
     free = room.f_bavail * room.f_frsize
     if free < LITTLE_DISK_BYTES:
         yield Finding("disk", f"{free >> 20} MiB of disk are free", "make room")
+
+
+def _lost(path: Path) -> Iterator[Finding]:
+    """Seen once: whoever opens the file after a kill, with this or with `sqlite3`, ends the log."""
+    pages = lost_frames(path) if holder(path) is None else 0
+    if pages:
+        yield Finding(
+            "lost",
+            f"the log of writes was damaged: {pages} pages that were written before the daemon was "
+            "killed are gone",
+            "compare with a backup; nothing else can bring them back",
+        )
 
 
 def _rights(path: Path, others: int) -> Iterator[Finding]:

@@ -19,13 +19,14 @@ from scheduler_daemon.store.creation import Created as Created
 from scheduler_daemon.store.creation import Draft as Draft
 from scheduler_daemon.store.creation import Limits as Limits
 from scheduler_daemon.store.creation import create
-from scheduler_daemon.store.database import Database, Identity, open_database
+from scheduler_daemon.store.database import Database, open_database
 from scheduler_daemon.store.lookups import Beside, Key
 from scheduler_daemon.store.mending import count_owners, mend, set_aside
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.reader import Reader
 from scheduler_daemon.store.receipts import Left as Left
 from scheduler_daemon.store.rows import BadRow
+from scheduler_daemon.store.standing import Standing
 from scheduler_daemon.store.writer import Writer
 
 T = TypeVar("T")
@@ -41,11 +42,13 @@ class Store:
         writing: Database,
         reading: Database,
         writer: Writer,
+        standing: Standing,
         failed: Callable[[str], None],
     ) -> None:
         self._writing = writing
         self._reading = reading
         self._writer = writer
+        self._standing = standing
         self.reader = Reader(reading, failed, self.mend)
 
     @classmethod
@@ -67,14 +70,15 @@ class Store:
         except BaseException:
             await writing.close()
             raise
+        standing = Standing(path)
         writer = Writer(
             writing,
-            Identity(path),
+            standing,
             monotonic=monotonic,
             wait_seconds=wait_seconds,
             failed=failed,
         )
-        return cls(writing, reading, writer, failed)
+        return cls(writing, reading, writer, standing, failed)
 
     async def close(self) -> None:
         """Write what waits, then close the file."""
@@ -83,6 +87,11 @@ class Store:
         finally:
             await self._reading.close()
             await self._writing.close()
+            self._standing.close()
+
+    def wrong(self) -> str | None:
+        """What is wrong with the files on disk, None where nothing is; SQLite would not say."""
+        return self._standing.wrong()
 
     @property
     def writes(self) -> int:
@@ -216,9 +225,12 @@ class Store:
         """Give a record a target that was computed anew, unless it moved meanwhile."""
         await self._writer.run(lambda conn: retarget(conn, reminder, target, after_at, computed_at))
 
-    async def upkeep(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """One slice of the store's own upkeep (store/upkeep.py) in one transaction."""
-        return await self._writer.run(act)
+    async def upkeep(self, act: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
+        """One slice of the store's own upkeep (store/upkeep.py) in one transaction.
+
+        A `patient` one waits for a foreign lock without end.
+        """
+        return await self._writer.run(act, patient=patient)
 
 
 def _log_aside(bad: BadRow) -> None:

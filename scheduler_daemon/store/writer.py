@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.store.database import Database, Identity, is_of_the_file
+from scheduler_daemon.store.database import Database, is_of_the_file
 from scheduler_daemon.store.mending import count_all, is_of_counts
+from scheduler_daemon.store.standing import Standing
 
 GROUP_LIMIT = 64
 """Acts in one transaction; more than that brought nothing when measured."""
@@ -30,7 +31,6 @@ Outcome = tuple[bool, Any]
 
 FAILED = "nothing was stored: the database could not be written; try again later"
 UNCERTAIN = "it is not known whether this was stored; list the reminders to see"
-MOVED = "the database file was moved, deleted or replaced"
 LOCKED = "nothing was stored: another program held the database for too long; try again later"
 CLOSED = "nothing was stored: the daemon is stopping; try again when it runs"
 
@@ -55,14 +55,14 @@ class Writer:
     def __init__(
         self,
         database: Database,
-        identity: Identity,
+        standing: Standing,
         *,
         monotonic: Callable[[], float],
         wait_seconds: float,
         failed: Callable[[str], None],
     ) -> None:
         self._database = database
-        self._identity = identity
+        self._standing = standing
         self._monotonic = monotonic
         self._wait_seconds = wait_seconds
         self._failed = failed
@@ -178,8 +178,9 @@ class Writer:
         return error
 
     def _finish(self, conn: sqlite3.Connection, outcomes: list[Outcome]) -> list[Outcome]:
-        if not self._identity.holds():
-            self._failed(MOVED)
+        wrong = self._standing.wrong()
+        if wrong is not None:
+            self._failed(wrong)
             _undo(conn, "ROLLBACK")
             return _instead(outcomes, certain=True)
         try:
@@ -191,9 +192,11 @@ class Writer:
             full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             undone = _undo(conn, "ROLLBACK")
             return _instead(outcomes, certain=full or undone)
-        if not self._identity.holds():
-            self._failed(MOVED)
+        wrong = self._standing.wrong()
+        if wrong is not None:
+            self._failed(wrong)
             return _instead(outcomes, certain=False)
+        self._standing.note()
         self.commits += 1
         return outcomes
 

@@ -16,4 +16,6 @@ Longer forms, by environment variables:
   SCHEDULER_DAEMON_TEST_SEED=N is the first one's seed.
 - ACCEPTANCE_LONG=1: every function with every kind of exception (test_one_session_fails.py), every
   single write of a creation, and half a minute of a disk that fails (test_disk_errors.py).
+- SCHEDULER_DAEMON_TEST_QUIET_SECONDS=60: how long each fault of test_files.py may repeat itself
+  while the lines of the log are counted (4 otherwise).
 """

@@ -132,10 +132,10 @@ def _wrap_commits(reached: Callable[[str], None]) -> None:
             reached(f"after_commit.{kind}")
         return outcomes
 
-    async def named_upkeep(self: Store, act: Callable[..., Any]) -> Any:
+    async def named_upkeep(self: Store, act: Callable[..., Any], *, patient: bool = False) -> Any:
         name = act.__qualname__.partition(".")[0]
         _writing.set("retention" if name == "_slice" else name)
-        return await upkeep(self, act)
+        return await upkeep(self, act, patient=patient)
 
     Writer.run = tagged_run  # type: ignore[method-assign]
     Writer._together = noted_together  # type: ignore[method-assign]

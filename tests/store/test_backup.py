@@ -106,7 +106,7 @@ def test_a_restored_file_is_the_copy_and_what_it_replaced_is_kept(filled: Path, 
     assert stat.S_IMODE(filled.stat().st_mode) == 0o640
     assert (filled.stat().st_uid, filled.stat().st_gid) == owner
     assert names(filled.parent) == [
-        *("copies", "scheduler.db", "scheduler.db.lock", kept.name),
+        *("copies", "scheduler.db", "scheduler.db.lock", "scheduler.db.mark", kept.name),
     ]
     assert_counts_are_right(filled)
 
@@ -258,7 +258,8 @@ def test_what_is_no_good_copy_replaces_nothing(
     with pytest.raises(DatabaseRefused, match=why):
         restore(copy, filled, STAMP)
     assert prompts(filled) == ["first", "second"]
-    assert set(names(filled.parent)) <= {"copies", "scheduler.db", "scheduler.db.lock"}
+    there = {"copies", "scheduler.db", "scheduler.db.lock", "scheduler.db.mark"}
+    assert set(names(filled.parent)) <= there
 
 
 def test_a_row_that_breaks_a_rule_is_no_damage(filled: Path, copy: Path) -> None:

@@ -161,7 +161,7 @@ def test_files_that_others_may_read_are_closed(path: Path, kept: list[Reminder])
 def test_a_log_of_writes_that_grew_is_named_and_emptied(
     path: Path, kept: list[Reminder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler_daemon.store.doctor.LARGE_LOG_BYTES", 1000)
+    monkeypatch.setattr("scheduler_daemon.store.doctor.LARGEST_LOG_BYTES", 1000)
     with by_hand(path) as reader, by_hand(path) as writer:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM reminders").fetchone()

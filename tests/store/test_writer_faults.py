@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import sqlite3
@@ -14,7 +15,9 @@ import pytest
 
 from scheduler_daemon.errors import LimitReached, PersistenceFailed, PersistenceUncertain
 from scheduler_daemon.store.database import connect
-from scheduler_daemon.store.writer import FAILED, MOVED, UNCERTAIN
+from scheduler_daemon.store.standing import CUT_OFF, MOVED
+from scheduler_daemon.store.writer import FAILED, UNCERTAIN
+from tests.store.support import by_hand
 from tests.store.writing import Act, Bench, InterruptedFromOutside, bench, raising, write
 
 
@@ -211,6 +214,26 @@ def replace(path: Path) -> None:
 
 def delete_log(path: Path) -> None:
     path.with_name(f"{path.name}-wal").unlink()
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+@pytest.mark.parametrize("harm", [cut, empty])
+async def test_nothing_is_acknowledged_once_the_file_is_cut_off(
+    writing: Bench, harm: Callable[[Path], None]
+) -> None:
+    with by_hand(writing.path) as conn:
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    harm(writing.path)
+    given = await writing.together(write("a"))
+    assert [type(error) for error in given] == [PersistenceFailed]
+    assert any(said in writing.failures[-1] for said in (CUT_OFF, "malformed", "not a database"))
 
 
 @pytest.mark.parametrize("harm", [delete, replace, delete_log])

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from scheduler_daemon.store.database import Database, Identity, connect
+from scheduler_daemon.store.database import Database, connect
+from scheduler_daemon.store.standing import Standing
 from scheduler_daemon.store.writer import Writer
 from tests.store.support import Ticks, by_hand
 
@@ -34,7 +35,7 @@ class Bench:
         self.failures: list[str] = []
         self.writer = Writer(
             database,
-            Identity(path),
+            Standing(path),
             monotonic=self.ticks,
             wait_seconds=10.0,
             failed=self.failures.append,

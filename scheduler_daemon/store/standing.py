@@ -1,0 +1,141 @@
+"""Whether the files that are open are still the ones that others see, and whole.
+
+SQLite goes on writing into a file that was deleted, replaced or cut off, and reads on past a log of
+writes that is torn, all without an error. What is opened here stays open until SQLite has closed
+the file: to close any descriptor of it gives up SQLite's own locks (fcntl(2)).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from scheduler_daemon.store.database import open_file
+
+MOVED = "the database file was moved, deleted or replaced"
+CUT_OFF = "the database file was cut off"
+
+_PAGES = struct.Struct(">H10xI")
+"""Page size and number of pages, from byte 16 of a database (SQLite file format, 1.3)."""
+
+_INDEX = struct.Struct("=16xI12x8s")
+"""Frames in the log and its salts, from the index beside it (SQLite's WAL-index format, 2.1).
+
+The mark is a copy of that index's first bytes, after a commit.
+"""
+
+
+class _Log(NamedTuple):
+    """How many frames a log of writes has; another log has other salts."""
+
+    frames: int
+    salts: bytes
+
+
+class Standing:
+    """The file, its log and the log's index as they were opened; `close` after SQLite."""
+
+    def __init__(self, path: Path) -> None:
+        self._paths = [path, path.with_name(f"{path.name}-wal")]
+        self._fds: list[int] = []
+        self._opened = self._look()
+        self._file = self._open(path, os.O_RDONLY)
+        self._size = os.fstat(self._file).st_size if self._file is not None else 0
+        self._index = self._open(path.with_name(f"{path.name}-shm"), os.O_RDONLY)
+        self._mark = self._open(path.with_name(f"{path.name}.mark"), os.O_RDWR | os.O_CREAT)
+
+    def _open(self, path: Path, how: int) -> int | None:
+        try:
+            self._fds.append(os.open(path, how | os.O_CLOEXEC, 0o600))
+        except OSError:  # what is wrong with the file is said elsewhere
+            return None
+        return self._fds[-1]
+
+    def close(self) -> None:
+        while self._fds:
+            os.close(self._fds.pop())
+
+    def _look(self) -> list[tuple[int, int]] | None:
+        try:
+            return [(found.st_dev, found.st_ino) for found in map(Path.stat, self._paths)]
+        except OSError:
+            return None
+
+    def wrong(self) -> str | None:
+        """What is wrong with the files, None where nothing is."""
+        if self._opened is None or self._look() != self._opened:
+            return MOVED
+        return CUT_OFF if self._is_cut_off() else None
+
+    def _is_cut_off(self) -> bool:
+        """Whether the file shrank, and not to the size that its header says.
+
+        It may well be shorter than its header says: a page that was never written is in no log.
+        Only a whole checkpoint makes it shrink, to exactly that size.
+        """
+        if self._file is None:
+            return True
+        size = os.fstat(self._file).st_size
+        if size < self._size:
+            header = os.pread(self._file, _PAGES.size, 16)
+            if len(header) < _PAGES.size:
+                return True
+            page_size, pages = map(int, _PAGES.unpack(header))
+            if size < pages * (65536 if page_size == 1 else page_size):
+                return True
+        self._size = size
+        return False
+
+    def note(self) -> None:
+        """A commit is in the log: a later start sees when it is there no more.
+
+        Not forced to the disk: when power fails the mark may be older than the log, never newer.
+        """
+        if self._index is not None and self._mark is not None:
+            with suppress(OSError):  # a full disk: the mark stays behind
+                os.pwrite(self._mark, os.pread(self._index, _INDEX.size, 0), 0)
+
+
+def lost_frames(path: Path) -> int:
+    """How many frames of its log a process noted before it was killed and are there no more.
+
+    To be asked before anything else opens the file: whoever closes it last empties the log.
+    """
+    noted = _unpacked(_first_bytes(path.with_name(f"{path.name}.mark")))
+    if noted is None:
+        return 0
+    try:
+        found = _unpacked(_recovered(path))
+    except (OSError, sqlite3.Error):  # what is wrong with the file is said by who uses it
+        return 0
+    if found is None or found.salts != noted.salts:
+        return 0  # another log: of this one all was in the file
+    return max(0, noted.frames - found.frames)
+
+
+def _recovered(path: Path) -> bytes:
+    """The index of the log as SQLite makes it from what it can read there."""
+    with ExitStack() as at_end:
+        conn = at_end.enter_context(closing(open_file(path)))
+        conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        index = os.open(path.with_name(f"{path.name}-shm"), os.O_RDONLY | os.O_CLOEXEC)
+        at_end.pop_all()
+        at_end.callback(os.close, index)
+        at_end.callback(conn.close)  # which comes first: it holds locks on that file
+        return os.pread(index, _INDEX.size, 0)
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_INDEX.size)
+    except OSError:
+        return b""
+
+
+def _unpacked(data: bytes) -> _Log | None:
+    return _Log(*_INDEX.unpack(data)) if len(data) == _INDEX.size else None
