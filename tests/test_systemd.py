@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_daemon.client import Client
 from scheduler_daemon.systemd import Manager, adopted_socket
 from tests.support.short import short_path as short_path
 
@@ -141,3 +142,77 @@ def test_what_cannot_be_listened_on_is_refused_in_words(short_path: Path) -> Non
         assert "handed over 2 sockets" in adopting(quiet.fileno(), other.fileno())
     with (short_path / "file").open("w") as file:
         assert "is no socket" in adopting(file.fileno())
+
+
+# The numbers that systemd uses: the process's own pid, and descriptor 3.
+_START = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+program = [sys.executable, "-m", "scheduler_daemon", "run", *sys.argv[2:]]
+os.execv(sys.executable, program)
+"""
+
+
+class Service:
+    """A daemon as a manager starts it: with a socket, somebody to tell, and a watchdog."""
+
+    def __init__(self, folder: Path, told: socket.socket, handed: socket.socket) -> None:
+        self.told = told
+        state = f"--state-directory={folder / 'state'}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _START, str(handed.fileno()), state],
+            env=os.environ | environ(told, WATCHDOG_USEC="1000000", HOME=str(folder)),
+            pass_fds=[handed.fileno()],
+            stderr=subprocess.DEVNULL,
+        )
+
+    def hears(self, state: str) -> str:
+        """The next state that begins so."""
+        while not (heard := self.told.recv(1000).decode()).startswith(state):
+            pass
+        return heard
+
+    def end(self) -> int:
+        self.process.terminate()
+        self.hears("STOPPING=1")
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def service(short_path: Path, manager_socket: socket.socket) -> Iterator[Service]:
+    with socket.socket(socket.AF_UNIX) as handed:
+        handed.bind(str(short_path / "s.sock"))
+        handed.listen()
+        service = Service(short_path, manager_socket, handed)
+        try:
+            yield service
+        finally:
+            service.process.kill()
+            service.process.wait()
+
+
+@pytest.mark.acceptance
+def test_a_daemon_listens_on_the_socket_that_it_was_handed_and_leaves_it(
+    service: Service, short_path: Path
+) -> None:
+    service.hears("READY=1")
+    with Client(short_path / "s.sock") as client:
+        made = client.create("s", "p", after_seconds=3600)
+        assert made["created"]
+    assert service.end() == 0
+    with socket.socket(socket.AF_UNIX) as waiting:
+        waiting.connect(str(short_path / "s.sock"))  # whoever is started next answers it
+
+
+@pytest.mark.acceptance
+def test_the_watchdog_hears_of_the_loop_and_the_status_is_in_words(
+    service: Service, short_path: Path
+) -> None:
+    service.hears("READY=1")
+    assert service.hears("STATUS=") == (
+        "STATUS=nothing to wake for; 0 overdue; 0 agent hosts connected"
+    )
+    for _ in range(3):
+        service.hears("WATCHDOG=1")
+    assert service.end() == 0

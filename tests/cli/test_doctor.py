@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 from scheduler_daemon.cli import exits
 from scheduler_daemon.cli.main import main
+from scheduler_daemon.cli.verbs import doctor
 from tests.acceptance.conftest import folder_for_a_while
 from tests.store.support import new_file
 from tests.support.process import DaemonProcess
@@ -89,3 +93,19 @@ def test_a_daemon_that_runs_is_told_and_sends_what_was_put_back(daemon: DaemonPr
     assert json.loads(done.stdout)["fixed"][0] == f"{made} was put back"
     assert done.returncode == exits.DONE
     assert host.next_followup().reminders == [made]
+
+
+def test_a_daemon_is_told_by_sighup_and_one_that_is_gone_is_said_to_be() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: heard.append(number))
+    try:
+        assert doctor._tell(os.getpid()) == [
+            f"the daemon (process {os.getpid()}) reads the file again"
+        ]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert heard == [signal.SIGHUP]
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    (said,) = doctor._tell(gone.pid)
+    assert said.endswith("could not be told: No such process; send it SIGHUP")
