@@ -122,6 +122,7 @@ def _take(path: Path) -> Lock:
         )
     make_private(path)
     examine(path)
+    _refuse_to_begin_anew(path)
     lock = Lock(path)
     try:
         create_file(path)
@@ -130,6 +131,16 @@ def _take(path: Path) -> Lock:
         lock.release()
         raise
     return lock
+
+
+def _refuse_to_begin_anew(path: Path) -> None:
+    """A database that was here and is gone or empty is a loss, not a first start."""
+    mark = path.with_name(f"{path.name}.mark")
+    if mark.exists() and mark.stat().st_size and not (path.exists() and path.stat().st_size):
+        raise DatabaseRefused(
+            f"the database {path} is gone or empty, and one was here: put a backup in its place "
+            f"(`schedctl restore`), or delete {mark} as well to begin anew"
+        )
 
 
 class Daemon:

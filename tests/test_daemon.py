@@ -316,3 +316,18 @@ async def test_a_failure_of_the_file_is_logged_with_its_reason(
     assert error["data"]["code"] == "persistence_failed"
     reasons = {entry["reason"] for entry in logs if entry["event"] == "database_failed"}
     assert reasons == {"the database file was moved, deleted or replaced"}
+
+
+@pytest.mark.parametrize("emptied", [True, False])
+def test_a_database_that_was_here_and_is_lost_is_not_begun_anew(
+    tmp_path: Path, emptied: bool
+) -> None:
+    path = tmp_path / "scheduler.db"
+    if emptied:
+        path.touch()
+    mark = tmp_path / "scheduler.db.mark"
+    mark.write_bytes(b"noted")
+    with pytest.raises(DatabaseRefused, match="gone or empty"):
+        daemon._take(path)
+    mark.unlink()
+    daemon._take(path).release()

@@ -30,6 +30,8 @@ def write_lines(path: str, lines: Iterable[str], mode: int) -> None:
 def _write(path: str, parts: Iterable[bytes], mode: int | None) -> None:
     try:
         place = os.path.realpath(path)
+        if _is_of_a_database(place):
+            raise FailedError(f"{path} is a database or belongs to one; choose another name")
         if _is_special(place):
             with open(place, "wb") as file:  # noqa: PTH123 - names are text throughout here
                 file.writelines(parts)
@@ -37,6 +39,19 @@ def _write(path: str, parts: Iterable[bytes], mode: int | None) -> None:
             _replace(place, parts, mode)
     except OSError as error:
         raise FailedError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _is_of_a_database(place: str) -> bool:
+    """Whether a file must not be replaced by anything: what every user's words are in."""
+    for end in ("-wal", "-shm", "-journal", ".mark", ".lock", ""):
+        if not place.endswith(end):
+            continue
+        base = place.removesuffix(end)
+        if os.path.isfile(base):  # noqa: PTH113
+            with open(base, "rb") as file:  # noqa: PTH123
+                if file.read(16) == b"SQLite format 3\0":
+                    return True
+    return False
 
 
 def _is_special(place: str) -> bool:

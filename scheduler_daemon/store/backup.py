@@ -72,7 +72,10 @@ def restore(source: Path, database: Path, stamp: str) -> Path | None:
 def held(database: Path) -> Iterator[None]:
     """Hold the database as a daemon would, so that none starts. DatabaseRefused."""
     make_private(database)
-    examine(database)
+    try:
+        examine(database)
+    except DatabaseRefused as error:
+        raise DatabaseRefused(f"{error}; move it away, then run this again") from None
     try:
         lock = Lock(database)
     except DatabaseHeld as error:
@@ -95,6 +98,7 @@ def install(copying: Path, database: Path, stamp: str) -> Path | None:
             found = database.stat()
             copying.chmod(found.st_mode & 0o777)
             kept = _keep(database, stamp)
+        _move_beside(database, stamp)
         _give(copying, _owner(database))
         _sync(copying)
         copying.rename(database)
@@ -164,7 +168,7 @@ def _reserved(place: Path, *, overwrite: bool) -> Iterator[None]:
     """Keep the name of a file that is to be made; what is there stays where it fails."""
     made = False
     try:
-        if place.with_name(f"{place.name}-wal").exists():
+        if place.with_name(f"{place.name}-wal").exists() or _belongs_to_another(place):
             raise DatabaseRefused(f"{place} is a database in use; choose another name")
         if not overwrite:
             os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -178,6 +182,15 @@ def _reserved(place: Path, *, overwrite: bool) -> Iterator[None]:
     finally:
         if made:
             place.unlink()
+
+
+def _belongs_to_another(place: Path) -> bool:
+    """Whether it is a log, a lock or a mark that lies beside a database."""
+    ends = (*_BESIDE, ".mark", ".lock")
+    return any(
+        place.name.endswith(end) and place.with_name(place.name.removesuffix(end)).exists()
+        for end in ends
+    )
 
 
 @contextmanager
@@ -204,11 +217,18 @@ def _keep(database: Path, stamp: str) -> Path:
         os.link(database, kept)
     except PermissionError:  # a file system without second names
         shutil.copy2(database, kept)
-    for end in _BESIDE:
-        beside = database.with_name(f"{database.name}{end}")
-        if beside.exists():  # somebody else reads it; the new file must not meet it
-            beside.rename(kept.with_name(f"{kept.name}{end}"))
     return kept
+
+
+def _move_beside(database: Path, stamp: str) -> None:
+    """Take away the log of the file that was here, also of one that is gone.
+
+    SQLite would play it into the new file, which would then be another one or none.
+    """
+    for end in (*_BESIDE, ".mark"):
+        beside = database.with_name(f"{database.name}{end}")
+        if beside.exists():
+            beside.rename(database.with_name(f"{database.name}.replaced-{stamp}{end}"))
 
 
 def _owner(database: Path) -> os.stat_result:

@@ -17,6 +17,7 @@ from tests.cli import shapes
 from tests.cli.conftest import Ended
 from tests.cli.reading_back import recurring
 from tests.cli.scripted import ScriptedDaemon
+from tests.store.support import new_file
 
 Schedctl = Callable[..., Ended]
 
@@ -236,3 +237,16 @@ def test_a_missing_package_is_told_with_the_way_to_it(
     ended = schedctl("export", "--ics")
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.endswith("pip install icalendar\n")
+
+
+def test_json_lines_replace_nothing_unless_told(schedctl: Schedctl, tmp_path: Path) -> None:
+    database = new_file(tmp_path)
+    place = tmp_path / "kept"
+    place.write_text("precious")
+    words = ("export", "--database", str(database), str(place))
+    ended = schedctl(*words)
+    assert ended.status == 1
+    assert "is there already; it is replaced with --force" in ended.err
+    assert place.read_text() == "precious"
+    assert schedctl(*words, "--force").status == 0
+    assert place.read_text().startswith("{")

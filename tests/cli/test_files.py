@@ -81,3 +81,14 @@ def test_a_write_that_fails_midway_removes_what_stood_beside(
         files.write(str(tmp_path / "a"), b"new")
     assert (tmp_path / "a").read_bytes() == b"old"
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", ".mark", ".lock"])
+def test_a_database_and_what_lies_beside_it_is_never_written_over(tmp_path: Path, end: str) -> None:
+    database = tmp_path / "scheduler.db"
+    database.write_bytes(b"SQLite format 3\0" + bytes(84))
+    place = tmp_path / f"scheduler.db{end}"
+    before = place.read_bytes() if place.exists() else None
+    with pytest.raises(FailedError, match="choose another name"):
+        files.write(str(place), b"x")
+    assert (place.read_bytes() if place.exists() else None) == before

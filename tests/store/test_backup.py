@@ -106,7 +106,7 @@ def test_a_restored_file_is_the_copy_and_what_it_replaced_is_kept(filled: Path, 
     assert stat.S_IMODE(filled.stat().st_mode) == 0o640
     assert (filled.stat().st_uid, filled.stat().st_gid) == owner
     assert names(filled.parent) == [
-        *("copies", "scheduler.db", "scheduler.db.lock", "scheduler.db.mark", kept.name),
+        *("copies", "scheduler.db", "scheduler.db.lock", kept.name, f"{kept.name}.mark"),
     ]
     assert_counts_are_right(filled)
 
@@ -302,3 +302,23 @@ def test_root_gives_the_files_to_whoever_has_the_database(
         (".lock", found.st_uid, found.st_gid),
         (".unfinished", found.st_uid, found.st_gid),
     ]
+
+
+def test_a_log_that_a_lost_file_left_does_not_get_into_the_restored_one(
+    filled: Path, copy: Path
+) -> None:
+    with by_hand(filled) as conn:
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.execute("UPDATE reminders SET prompt = 'from the old log'")
+        filled.unlink()
+        restore(copy, filled, STAMP)
+    assert prompts(filled) == ["first"]
+    assert not filled.with_name("scheduler.db-wal").exists()
+
+
+@pytest.mark.parametrize("end", ["-wal", ".mark", ".lock"])
+def test_no_copy_goes_over_what_belongs_to_a_database(filled: Path, end: str) -> None:
+    beside = filled.with_name(f"{filled.name}{end}")
+    beside.touch()
+    with pytest.raises(DatabaseRefused, match="a database in use"):
+        backup(filled, beside, overwrite=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from scheduler_daemon import wall
 from scheduler_daemon.cli import connection, database, exits, extras, files
-from scheduler_daemon.cli.exits import MisuseError
+from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
 
 USAGE = "[FILE] [options], or --ics [FILE] [options]"
@@ -32,6 +33,7 @@ def options(parser: Parser) -> None:
         "file", metavar="FILE", nargs="?", default="-", help="where to; - or nothing is stdout"
     )
     database.add_database(parser)
+    parser.add_argument("--force", action="store_true", help="replace FILE where it is there")
     parser.add_argument("--ics", action="store_true", help="as iCalendar (RFC 5545)")
     parser.add_argument("--session", metavar="NAME", help="only what this Session has; with --ics")
     add_owner(parser, reading=True)
@@ -52,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
 def _lines(args: argparse.Namespace) -> int:
     from scheduler_daemon.store import carry  # only here: SQLite comes with it
 
+    if args.file != "-" and Path(args.file).is_file() and not args.force:
+        raise FailedError(f"{args.file} is there already; it is replaced with --force")
     source = database.locate(args)
     now, _ = database.stamp()
     with database.refusing():
