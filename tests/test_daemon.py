@@ -331,3 +331,10 @@ def test_a_database_that_was_here_and_is_lost_is_not_begun_anew(
         daemon._take(path)
     mark.unlink()
     daemon._take(path).release()
+
+
+def test_who_is_refused_hears_which_group_is_wanted(tmp_path: Path) -> None:
+    files = {"state_directory": tmp_path, "socket": tmp_path / "s"}
+    assert "allowed_gids must name it" in daemon._denied_hint(Settings(**files))
+    wanted = daemon._denied_hint(Settings(**files, allowed_gids=(0,)))
+    assert wanted.endswith("must be a member of the group 0")

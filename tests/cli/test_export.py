@@ -250,3 +250,9 @@ def test_json_lines_replace_nothing_unless_told(schedctl: Schedctl, tmp_path: Pa
     assert place.read_text() == "precious"
     assert schedctl(*words, "--force").status == 0
     assert place.read_text().startswith("{")
+
+
+def test_json_lines_go_to_stdout_where_no_file_is_named(schedctl: Schedctl, tmp_path: Path) -> None:
+    ended = schedctl("export", "--database", str(new_file(tmp_path)))
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith("{")

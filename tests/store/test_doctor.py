@@ -229,3 +229,23 @@ def test_it_knows_which_daemon_holds_the_file(path: Path) -> None:
     assert holder(path) == os.getpid()
     lock.release()
     assert holder(path) is None
+
+
+def test_a_newer_schema_little_disk_and_lost_writes_are_told(
+    path: Path, kept: list[Reminder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.store.doctor.LITTLE_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr("scheduler_daemon.store.doctor.lost_frames", lambda _: 7)
+    with by_hand(path) as conn:
+        conn.execute("PRAGMA user_version = 99")
+    assert {"schema", "disk", "lost"} <= {each.code for each in look(path)}
+
+
+def test_a_damaged_page_is_told_and_nothing_else_is_looked_at(
+    path: Path, kept: list[Reminder]
+) -> None:
+    size = path.stat().st_size
+    with path.open("r+b") as raw:
+        raw.seek(size - 4096)
+        raw.write(b"\xff" * 4096)
+    assert "damage" in {each.code for each in look(path)}

@@ -311,3 +311,11 @@ async def test_questions_are_answered_while_somebody_holds_the_write_lock(
         assert await found(store, 1) == reminder
         assert (await page_of(store)).items == [(reminder, Beside())]
         holder.execute("ROLLBACK")
+
+
+async def test_what_cannot_be_mended_is_not_read_for_ever(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.store.reader.MENDS", 0)
+    with pytest.raises(PersistenceFailed):
+        await store.reader.owners()
