@@ -11,10 +11,11 @@ import pytest
 
 from scheduler_daemon.model import After, Reminder
 from scheduler_daemon.rules import instant_text
-from scheduler_daemon.store.database import DatabaseRefused, Lock
+from scheduler_daemon.store.database import DatabaseRefused, Lock, create_file
 from scheduler_daemon.store.doctor import holder, look, mend
 from scheduler_daemon.store.findings import Finding
 from scheduler_daemon.store.mending import set_aside
+from scheduler_daemon.store.migrate import known, migrate
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import Store, Which
 from tests.store.support import (
@@ -248,4 +249,22 @@ def test_a_damaged_page_is_told_and_nothing_else_is_looked_at(
     with path.open("r+b") as raw:
         raw.seek(size - 4096)
         raw.write(b"\xff" * 4096)
+    assert "damage" in {each.code for each in look(path)}
+
+
+def test_an_older_schema_is_told_and_rows_are_not_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.db"
+    create_file(path)
+    migrate(path, NOW, known()[:1])
+    assert [each.code for each in look(path) if each.kind == "problem"][-1:] == ["schema"]
+
+
+def test_what_sqlite_finds_damaged_is_told(path: Path, kept: list[Reminder]) -> None:
+    with by_hand(path) as conn:
+        conn.execute("PRAGMA writable_schema = ON")
+        conn.execute(
+            "UPDATE sqlite_schema SET rootpage = "
+            "(SELECT rootpage FROM sqlite_schema WHERE name = 'reminders_of_owner') "
+            "WHERE name = 'reminders_by_target'"
+        )
     assert "damage" in {each.code for each in look(path)}
