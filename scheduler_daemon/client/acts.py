@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 class Acts:
     """Each call raises what Client says."""
 
-    def call(self, method: str, params: Mapping[str, object] | None = None) -> Any:
-        """Call any method of the protocol and return its result."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def call(self, method: str, params: Mapping[str, object] | None = None) -> Any:
+            """What the client has."""
 
     def pause(
         self, reminder_id: str, *, session_id: str | None = None, owner_uid: int | None = None
