@@ -196,3 +196,11 @@ def test_show_says_in_a_sentence_why_it_ended(
     )
     daemon.answers["reminder.get"] = lambda params: {"reminder": ended}
     assert schedctl("show", "r7").out.splitlines()[1] == f"It will not come again: {words}."
+
+
+@pytest.mark.parametrize(("runs", "shown"), [({"runs": 2}, True), ({}, False)])
+def test_what_was_asked_for_by_hand_and_has_not_come_is_shown(
+    schedctl: Schedctl, daemon: ScriptedDaemon, runs: dict[str, Any], shown: bool
+) -> None:
+    daemon.answers["reminder.get"] = lambda params: {"reminder": shapes.reminder(**runs)}
+    assert ("by hand:   2 still to come" in schedctl("show", "r7").out) is shown

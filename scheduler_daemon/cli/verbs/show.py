@@ -53,6 +53,7 @@ def _show(reminder: Reminder) -> None:
         "made": f"{times.clock(created)}, {times.relative(created.local, now)}",
         "owner": f"uid {reminder['owner_uid']}",
         **sentences.ends(reminder, now, zone),
+        **({"by hand": f"{reminder['runs']} still to come"} if "runs" in reminder else {}),
         "revision": str(reminder["revision"]),
         **{f"context {key}": value for key, value in reminder.get("context", {}).items()},
         **({"title": reminder["title"]} if "title" in reminder else {}),
