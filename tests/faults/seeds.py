@@ -27,7 +27,7 @@ KINDS: dict[str, Json] = {
     "every": {"every_seconds": 3600},
     "daily": {"daily": {"time": "07:30", "time_zone": "America/New_York"}},
     "weekly": {"weekly": {"time": "12:45", "time_zone": "Europe/Berlin", "weekdays": [3, 4, 5]}},
-    "cron": {"cron": {"expression": "*/20 * * * *", "time_zone": "Asia/Kolkata"}},
+    "cron": {"cron": {"expression": "20,50 * * * *", "time_zone": "Asia/Kolkata"}},
 }
 RECURRING = [kind for kind in KINDS if kind not in ("after", "at")]
 
