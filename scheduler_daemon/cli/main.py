@@ -62,6 +62,7 @@ VERBS = {
     "host": "be an agent host for trying out: print what is delivered",
     "demo": "see the whole promise in under a minute, kill -9 included",
     "rpc": "call any method of the protocol",
+    "completion": "print the completions of bash, zsh or fish",
 }
 
 _HELP = """usage: schedctl VERB ...
@@ -181,7 +182,7 @@ def _top(words: Sequence[str]) -> int:
         output.say(f"schedctl {__version__}")
         return exits.DONE
     if {"-h", "--help"} & set(words):
-        verbs = "\n".join(f"  {verb:<9} {summary}" for verb, summary in VERBS.items())
+        verbs = "\n".join(f"  {verb:<10} {summary}" for verb, summary in VERBS.items())
         print(_HELP.format(verbs=verbs), end="")
         return exits.DONE
     raise MisuseError(f"a verb is missing: {', '.join(VERBS)}")

@@ -23,7 +23,7 @@ def test_help_shows_every_verb_with_a_line_each_and_three_examples(schedctl: Sch
         ended = schedctl(*words)
         assert ended.status == 0
         for verb, summary in cli.VERBS.items():
-            assert f"  {verb:<9} {summary}\n" in ended.out
+            assert f"  {verb:<10} {summary}\n" in ended.out
         assert ended.out.count("\n  schedctl ") == 3
 
 
