@@ -10,6 +10,8 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -19,11 +21,11 @@ from scheduler_daemon.text import printable
 
 DONE, FAILED, MISUSED, BAD_CONFIGURATION = 0, 1, 2, 6
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Keeps the reminders that AI agents make in their conversations, and brings each one back into
 its conversation when it is due. Agents and people talk to it with schedctl or over its socket.
 """
-_EPILOG = f"""\
+EPILOG = f"""\
 Settings come from a TOML file, over it from the environment, over that from flags. An ordinary
 user needs none of them. The file is the one that --config names, else the one that
 {config.CONFIG_VARIABLE} names, else $XDG_CONFIG_HOME/scheduler-daemon/config.toml
@@ -34,10 +36,10 @@ environment and {config.flag("max_prompt_chars")} as a flag. Lists are JSON in b
 
 Exit status: 0 done, 1 failed, 2 misused, 6 bad configuration.
 """
-_COMMANDS = {
+COMMANDS = {
     "run": "run the daemon in the foreground, until SIGTERM or SIGINT",
     "migrate": "bring the database to the schema of this version, and stop",
-    "config": "print the settings in effect as TOML, each with where it came from",
+    "config": "print the settings in effect as TOML (--json: JSON), each with where it came from",
 }
 _METAVARS = {"integer": "N", "number": "SECONDS", "array": "JSON", "string": "PATH"}
 
@@ -59,21 +61,30 @@ def run() -> None:
 def main(arguments: Sequence[str]) -> int:
     """Carry out one command line and give its exit status; data to stdout, the rest to stderr."""
     try:
-        options = _parser().parse_args(arguments)
+        options = command_line().parse_args(arguments)
     except SystemExit as stop:  # argparse has said why, or has printed the help
         return MISUSED if stop.code else _put("")
     flags = {key: text for key in SCHEMA if (text := getattr(options, key)) is not None}
     try:
         effective = config.load(options.config, flags)
     except config.ConfigError as error:
-        _write(sys.stderr, f"scheduler-daemon: {error}\n")
-        return BAD_CONFIGURATION
+        return _refused(error)
     if options.command == "config":
         return _put(_as_json(effective) if options.json else _as_toml(effective))
     from scheduler_daemon import daemon  # the whole daemon: not for --help and config
 
-    act = daemon.run if options.command == "run" else daemon.migrate
-    return act(effective.settings) or _put("")
+    if options.command == "migrate":
+        return daemon.migrate(effective.settings) or _put("")
+    load = partial(config.load_settings, options.config, flags)
+    return daemon.run(effective.settings, load) or _put("")
+
+
+def _refused(error: config.ConfigError) -> int:
+    from scheduler_daemon.log import complain  # only for a failure
+
+    with suppress(OSError):
+        complain(f"scheduler-daemon: {error}")
+    return BAD_CONFIGURATION
 
 
 def toml_value(value: object) -> str:
@@ -111,17 +122,17 @@ def _as_json(effective: config.Effective) -> str:
     )
 
 
-def _parser() -> _Parser:
+def command_line() -> _Parser:
     parser = _Parser(
         "scheduler-daemon",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
+        description=DESCRIPTION,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"scheduler-daemon {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, purpose in _COMMANDS.items():
+    for name, purpose in COMMANDS.items():
         command = commands.add_parser(
             name,
             help=purpose,
@@ -131,11 +142,11 @@ def _parser() -> _Parser:
         )
         if name == "config":
             command.add_argument("--json", action="store_true", help="print one JSON object")
-        _add_settings(command)
+        add_settings(command)
     return parser
 
 
-def _add_settings(command: argparse.ArgumentParser) -> None:
+def add_settings(command: argparse.ArgumentParser) -> None:
     """One flag per setting, and --config."""
     group = command.add_argument_group("settings")
     group.add_argument(

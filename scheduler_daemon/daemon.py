@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -14,22 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_daemon import __version__
+from scheduler_daemon.assembly import Assembly
 from scheduler_daemon.clock import Clock, SystemClock
-from scheduler_daemon.desk import Bounds, Caller, Desk
+from scheduler_daemon.config import ConfigError
+from scheduler_daemon.cores import dump_no_core
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain, SchedulerError
 from scheduler_daemon.heart import Heart
-from scheduler_daemon.log import configure, get_logger
+from scheduler_daemon.log import complain, configure, get_logger
 from scheduler_daemon.places import DATABASE_NAME
 from scheduler_daemon.rules import instant_text, zone_data_version
-from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.address import Address, SocketRefused, bind
-from scheduler_daemon.server.connection import Connection
-from scheduler_daemon.server.hosts import Hosts
 from scheduler_daemon.server.listener import Listener
-from scheduler_daemon.server.peers import Door
-from scheduler_daemon.service import Service
-from scheduler_daemon.settings import Settings, group_number, user_number
-from scheduler_daemon.status import StatusBoard
+from scheduler_daemon.settings import Settings
 from scheduler_daemon.store.database import (
     DatabaseRefused,
     Lock,
@@ -37,16 +32,12 @@ from scheduler_daemon.store.database import (
     examine,
     make_private,
 )
-from scheduler_daemon.store.migrate import known
 from scheduler_daemon.store.migrate import migrate as bring_up_to_date
-from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.standing import lost_frames
-from scheduler_daemon.store.store import Limits, Store
+from scheduler_daemon.store.store import Store
 from scheduler_daemon.store.upkeep import note_zone_data
 from scheduler_daemon.systemd import Manager, SocketsRefused, adopted_socket
 from scheduler_daemon.text import printable
-from scheduler_daemon.troubles import Troubles
-from scheduler_daemon.watching import Watchers
 
 OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 
@@ -59,15 +50,22 @@ LOCK_NEWS_SECONDS = 1.0
 LAST_ANSWERS_SECONDS = 0.5
 """At least so long, when stopping, what was asked may still be answered."""
 
+STOP_RESERVE_SECONDS = 20.0
+"""For closing the file after the hosts were waited for: a manager must not kill before that."""
+
 log = get_logger(__name__)
 
 
-def run(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT. 0 when it was stopped, 1 when it failed or could not start."""
+def run(settings: Settings, load: Callable[[], Settings] | None = None) -> int:
+    """Run until SIGTERM or SIGINT. 0 when it was stopped, 1 when it failed or could not start.
+
+    `load` reads the settings again at SIGHUP, and may raise ConfigError; None: they stay.
+    """
     configure(settings.log_level, settings.log_format, sys.stderr)
+    dump_no_core()
     clock = SystemClock()
     try:
-        asyncio.run(Daemon(settings, clock).run())
+        asyncio.run(Daemon(settings, clock, load).run())
     except Exception as error:  # noqa: BLE001  the last place before a person sees a traceback
         return _failed(error)
     finally:
@@ -110,7 +108,9 @@ def _failed(error: Exception) -> int:
         case _:
             log.error("daemon_failed", exc_info=error)
             reason = "it failed inside; the log says more"
-    print(f"scheduler-daemon: {printable(reason)}", file=sys.stderr)
+    told = printable(reason)
+    Manager(os.environ, os.getpid()).status(told)
+    complain(f"scheduler-daemon: {told}")
     return 1
 
 
@@ -144,16 +144,22 @@ def _refuse_to_begin_anew(path: Path) -> None:
 
 
 class Daemon:
-    """One daemon in the running event loop, which must be the main thread's. Runs once."""
+    """One daemon in the running event loop, which must be the main thread's. Runs once.
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    `parts` are there from the moment that its file is open, and `ready` is set when it serves.
+    """
+
+    parts: Assembly
+
+    def __init__(
+        self, settings: Settings, clock: Clock, load: Callable[[], Settings] | None = None
+    ) -> None:
         self._settings = settings
+        self._load = load or (lambda: settings)
         self._clock = clock
-        self._watchers = Watchers()
-        self._troubles = Troubles(clock.monotonic)
         self._manager = Manager(os.environ, os.getpid())
         self._stop = asyncio.Event()
-        self._reread: Callable[[], None] = lambda: None
+        self._hang_up: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
 
     def stop(self) -> None:
@@ -171,14 +177,15 @@ class Daemon:
             self._handle_signals(at_end)
             at_end.callback(_take(path).release)
             lost = lost_frames(path)
+            self._manager.status("starting: brings the database up to date")
             bring_up_to_date(path, instant_text(self._clock.now()))
             faults: list[Callable[[str], None]] = []
             store = await self._open(path, faults)
             at_end.push_async_callback(store.close)
-            scheduler, status = self._build(store, path)
-            faults.append(lambda text: self._persistence_failed(status, text))
-            self._tell_of_lost(lost, status)
-            await self._serve(store, scheduler, status)
+            self.parts = Assembly(self._settings, self._clock, store, path)
+            faults.append(self._persistence_failed)
+            self._tell_of_lost(lost)
+            await self._serve(store)
         log.info("daemon_stopped")
 
     def _handle_signals(self, at_end: AsyncExitStack) -> None:
@@ -186,7 +193,7 @@ class Daemon:
         acts = {
             signal.SIGTERM: self.stop,
             signal.SIGINT: self.stop,
-            signal.SIGHUP: lambda: self._reread(),
+            signal.SIGHUP: lambda: self._hang_up(),
         }
         for number, act in acts.items():
             loop.add_signal_handler(number, act)
@@ -202,41 +209,22 @@ class Daemon:
             failed=lambda text: _hear(loop, faults, text),
         )
 
-    def _build(self, store: Store, path: Path) -> tuple[Scheduler, StatusBoard]:
-        scheduler = Scheduler(
-            self._clock,
-            store,
-            Hosts(self._clock),
-            self._watchers,
-            self._troubles,
-            followup_timeout_seconds=self._settings.followup_timeout_seconds,
-            max_frame_bytes=self._settings.max_frame_bytes,
-            unclaimed_warn_seconds=self._settings.unclaimed_warn_seconds,
-            keep=Keep(
-                self._settings.history_days,
-                self._settings.history_per_reminder,
-                self._settings.ended_days,
-            ),
-        )
-        schema = known()[-1].number
-        return scheduler, StatusBoard(self._clock, store, scheduler, path, schema)
-
-    async def _serve(self, store: Store, scheduler: Scheduler, status: StatusBoard) -> None:
+    async def _serve(self, store: Store) -> None:
         zone_mark = await self._note_zone_data(store)
         if self._stop.is_set():
             return
-        door = self._door()
+        parts, scheduler = self.parts, self.parts.scheduler
         address = self._address()
         heart = Heart(self._clock, store.reader, scheduler, self._manager)
         try:
-            listener = self._listener(address.socket, door, store, scheduler, status)
+            listener = parts.listener(address.socket)
             looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
-            self._reread = scheduler.reread
+            self._hang_up = lambda: self._reload(listener, heart)
             try:
-                await self._until_stopped(listener, scheduler, looping, heart, address.path)
+                await self._until_stopped(listener, looping, heart, address.path)
             finally:
                 await heart.stop()
-                await self._wind_up(listener, scheduler, looping)
+                await self._wind_up(listener, looping)
         finally:
             address.release()
 
@@ -252,7 +240,7 @@ class Daemon:
         """The first write: it waits for another program's lock as long as that is held."""
         act = note_zone_data(zone_data_version())
         noting = asyncio.create_task(store.upkeep(act, patient=True))
-        timer = self._clock.call_later(LOCK_NEWS_SECONDS, _tell_of_lock)
+        timer = self._clock.call_later(LOCK_NEWS_SECONDS, self._tell_of_lock)
         try:
             await _any_of(noting, self._stop)
             return noting.result() if noting.done() else None
@@ -263,12 +251,11 @@ class Daemon:
     async def _until_stopped(
         self,
         listener: Listener,
-        scheduler: Scheduler,
         looping: asyncio.Task[None],
         heart: Heart,
         socket_path: Path,
     ) -> None:
-        await self._first_look(scheduler, looping)
+        await self._first_look(looping)
         if not self._stop.is_set():
             await listener.start()
             self._log_start(socket_path)
@@ -276,74 +263,41 @@ class Daemon:
             self._manager.ready()
             heart.start()
         await _any_of(looping, self._stop)
-        self._manager.stopping()
+        self._manager.stopping(self.parts.settings.stop_timeout_seconds + STOP_RESERVE_SECONDS)
+        self._manager.status("stopping: waits for follow-ups that hosts have not answered yet")
         log.info("stop_requested")
 
-    async def _first_look(self, scheduler: Scheduler, looping: asyncio.Task[None]) -> None:
+    def _reload(self, listener: Listener, heart: Heart) -> None:
+        """SIGHUP: the settings and the file are read again."""
+        self._manager.reloading(self._clock.monotonic())
+        try:
+            changed, waiting = self.parts.change(self._load(), listener)
+        except ConfigError as error:
+            log.error("settings_refused", reason=str(error))
+            heart.note = f"settings not read again: {error}"
+        else:
+            log.info("settings_read", changed=changed, waiting_for_restart=waiting)
+            heart.note = f"a restart is wanted for {', '.join(waiting)}" if waiting else ""
+        self.parts.scheduler.reread()
+        self._manager.ready()
+        heart.tell()
+
+    async def _first_look(self, looping: asyncio.Task[None]) -> None:
         enough = asyncio.Event()
         timer = self._clock.call_later(FIRST_LOOK_SECONDS, enough.set)
-        await _any_of(looping, scheduler.scanned, self._stop, enough)
+        await _any_of(looping, self.parts.scheduler.scanned, self._stop, enough)
         timer.cancel()
 
-    async def _wind_up(
-        self, listener: Listener, scheduler: Scheduler, looping: asyncio.Task[None]
-    ) -> None:
+    async def _wind_up(self, listener: Listener, looping: asyncio.Task[None]) -> None:
         """Take nobody more, start nothing more, wait for what is under way, close."""
         listener.close()
-        seconds = self._settings.stop_timeout_seconds
+        seconds = self.parts.settings.stop_timeout_seconds
         until = self._clock.monotonic() + seconds
-        await scheduler.stop(seconds)
+        await self.parts.scheduler.stop(seconds)
         looping.cancel()
         await asyncio.gather(looping, return_exceptions=True)
         left = until - self._clock.monotonic()
         await listener.end_connections(max(left, LAST_ANSWERS_SECONDS))
-
-    def _listener(
-        self,
-        sock: socket.socket,
-        door: Door,
-        store: Store,
-        scheduler: Scheduler,
-        status: StatusBoard,
-    ) -> Listener:
-        settings = self._settings
-        bounds = Bounds(
-            max_prompt_chars=settings.max_prompt_chars,
-            limits=Limits(settings.max_active_per_session, settings.max_active_per_owner),
-            max_frame_bytes=settings.max_frame_bytes,
-        )
-        service = Service(Desk(self._clock, store, scheduler, self._watchers, bounds))
-
-        def connect(caller: Caller, closed: Callable[[Connection], None]) -> Connection:
-            return Connection(
-                caller,
-                service,
-                status,
-                scheduler,
-                self._watchers,
-                self._clock,
-                max_frame_bytes=settings.max_frame_bytes,
-                max_pending_requests=settings.max_pending_requests,
-                max_write_buffer_bytes=settings.max_write_buffer_bytes,
-                write_timeout_seconds=settings.write_timeout_seconds,
-                closed=closed,
-            )
-
-        return Listener(
-            sock,
-            door,
-            self._clock,
-            max_connections_per_uid=settings.max_connections_per_uid,
-            connect=connect,
-            denied_hint=_denied_hint(settings),
-        )
-
-    def _door(self) -> Door:
-        return Door(
-            os.getuid(),
-            [user_number(user) for user in self._settings.allowed_uids],
-            [group_number(group) for group in self._settings.allowed_gids],
-        )
 
     def _log_start(self, socket_path: Path) -> None:
         log.info(
@@ -356,23 +310,24 @@ class Daemon:
             clock=self._clock.source,
         )
 
-    def _tell_of_lost(self, pages: int, status: StatusBoard) -> None:
+    def _tell_of_lock(self) -> None:
+        reason = "another program holds the write lock"
+        log.warning("waiting_for_lock", reason=reason)
+        self._manager.status(f"starting: {reason}")
+
+    def _tell_of_lost(self, pages: int) -> None:
         """Say that the log of writes was torn, which SQLite passes over in silence."""
         if pages:
-            status.persistence_failed(self._clock.now(), PersistenceUncertain.code)
+            self.parts.status.persistence_failed(self._clock.now(), PersistenceUncertain.code)
             log.error(
                 "writes_lost",
                 pages=pages,
                 reason="the log of writes was damaged: changes of before the last stop are gone",
             )
 
-    def _persistence_failed(self, status: StatusBoard, text: str) -> None:
-        status.persistence_failed(self._clock.now(), PersistenceFailed.code)
-        self._troubles.told("database_failed", text)
-
-
-def _tell_of_lock() -> None:
-    log.warning("waiting_for_lock", reason="another program holds the write lock")
+    def _persistence_failed(self, text: str) -> None:
+        self.parts.status.persistence_failed(self._clock.now(), PersistenceFailed.code)
+        self.parts.troubles.told("database_failed", text)
 
 
 async def _any_of(looping: asyncio.Task[Any], *events: asyncio.Event) -> None:
@@ -390,10 +345,3 @@ async def _any_of(looping: asyncio.Task[Any], *events: asyncio.Event) -> None:
 def _hear(loop: asyncio.AbstractEventLoop, hearers: list[Callable[[str], None]], text: str) -> None:
     for hear in hearers:
         loop.call_soon_threadsafe(hear, text)
-
-
-def _denied_hint(settings: Settings) -> str:
-    groups = ", ".join(map(str, settings.allowed_gids))
-    if groups:
-        return f"this user may not use this daemon; it must be a member of the group {groups}"
-    return "this user may not use this daemon; allowed_uids or allowed_gids must name it"

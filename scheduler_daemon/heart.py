@@ -23,6 +23,7 @@ class Heart:
 
     Twice in every `watchdog_seconds` of the manager the loop is made to come round; where it
     does not, nothing is told, and the manager ends the process. Without a watchdog nothing wakes.
+    `note` is said with every line of status, when it is not empty.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Heart:
         self._timers: dict[str, Handle] = {}
         self._telling: asyncio.Task[None] | None = None
         self._stale = False
+        self.note = ""
 
     def start(self) -> None:
         """Begin; nothing happens where no manager listens."""
@@ -44,11 +46,18 @@ class Heart:
             self._ask()
             self._tell()
 
+    def tell(self) -> None:
+        """Say at once how it is; not before `start`, nor after `stop`."""
+        if "words" in self._timers:
+            self._timers.pop("words").cancel()
+            self._tell()
+
     async def stop(self) -> None:
         """Tell nothing any more."""
         self._scheduler.came_round = lambda: None
         for timer in self._timers.values():
             timer.cancel()
+        self._timers.clear()
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.gather(self._telling, return_exceptions=True)
@@ -89,7 +98,8 @@ class Heart:
         at = self._scheduler.next_wake_at
         wake = f"next wake {instant_text(at)}" if at is not None else "nothing to wake for"
         hosts = self._scheduler.hosts.count
-        self._manager.status(f"{wake}; {overdue} overdue; {hosts} agent hosts connected")
+        note = f"; {self.note}" if self.note else ""
+        self._manager.status(f"{wake}; {overdue} overdue; {hosts} agent hosts connected{note}")
 
     async def _overdue(self, now: Instant) -> int:
         owners = await self._reader.owners()

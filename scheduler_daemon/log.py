@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import select
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
@@ -21,6 +22,7 @@ from typing import Any, Literal, TextIO, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+from scheduler_daemon.systemd import journal_reads, with_priority
 from scheduler_daemon.text import printable
 
 PATIENCE_MS = 100
@@ -43,14 +45,17 @@ def configure(
     """Send every log line of the process, the standard library's too, to `stream`.
 
     `auto` is text where a terminal reads and JSON lines elsewhere; text is coloured on a terminal
-    unless NO_COLOR is set or TERM is `dumb`. None (stderr was closed) drops everything. The last
-    call counts.
+    unless NO_COLOR is set or TERM is `dumb`. Where the journal reads, each line begins with its
+    priority, which the journal takes off again. None (stderr was closed) drops everything. The
+    last call counts.
     """
     terminal = stream is not None and not stream.closed and stream.isatty()
     render: structlog.typing.Processor = render_json
     if format == "text" or (format == "auto" and terminal):
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         render = TextRenderer(colours=terminal and not plain)
+    if stream is not None and _in_journal(stream):
+        render = _Prioritised(render)
     number = logging.getLevelNamesMapping()[level.upper()]
     writer = LineWriter(stream, lambda count: _dropped_line(count, render))
     structlog.configure(
@@ -67,6 +72,14 @@ def configure(
         cache_logger_on_first_use=False,
     )
     _bridge_standard_library(number)
+
+
+def complain(line: str) -> None:
+    """One plain line on stderr for whoever started the process, not an event of the log."""
+    stream = sys.stderr
+    if stream is not None:
+        text = with_priority("error", line) if _in_journal(stream) else line
+        print(text, file=stream, flush=True)
 
 
 class LineWriter:
@@ -162,6 +175,16 @@ class TextRenderer:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colours else text
 
 
+class _Prioritised:
+    """What another renderer makes, for the journal."""
+
+    def __init__(self, render: structlog.typing.Processor) -> None:
+        self._render = render
+
+    def __call__(self, logger: WrappedLogger, name: str, event: EventDict) -> str:
+        return with_priority(str(event["level"]), str(self._render(logger, name, event)))
+
+
 class _Bridge(logging.Handler):
     """What the standard library logs (asyncio, aiosqlite, warnings), as events of ours."""
 
@@ -192,6 +215,14 @@ def _descriptor(stream: TextIO) -> int | None:
         return stream.fileno()
     except io.UnsupportedOperation:
         return None
+
+
+def _in_journal(stream: TextIO) -> bool:
+    try:
+        fd = _descriptor(stream)
+    except ValueError:
+        return False
+    return fd is not None and journal_reads(fd, os.environ)
 
 
 def _drop_none(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:

@@ -43,7 +43,7 @@ class Retention:
     ) -> None:
         self._clock = clock
         self._store = store
-        self._keep = keep
+        self.keep = keep
         self._removed = removed
         self._look_from = clock.monotonic()
         self._marks: dict[Pass, Place] = dict.fromkeys(PASSES, START)
@@ -89,7 +89,7 @@ class Retention:
         done = False
         while not done:
             now = self._clock.now()
-            where = (self._keep, now, self._marks[act])
+            where = (self.keep, now, self._marks[act])
             # Only what is found there takes the lock of whoever writes.
             part = await self._store.reader.upkeep(_slice(act, *where, remove=False))
             if part.found:

@@ -87,6 +87,14 @@ class Scheduler:
         self.last_scan_at: Instant | None = None
         self.next_wake_at: Instant | None = None
 
+    def change(
+        self, *, followup_timeout_seconds: float, unclaimed_warn_seconds: float, keep: Keep
+    ) -> None:
+        """Other settings from now on; hosts that are there keep their time-out."""
+        self._timeout = followup_timeout_seconds
+        self._unclaimed.warn_after(unclaimed_warn_seconds)
+        self._retention.keep = keep
+
     # --- what others tell the loop
 
     def changed(self, key: Key, *, revives: bool = False) -> None:

@@ -57,14 +57,13 @@ class Service:
         self._clock = desk.clock
         self._store = desk.store
         self._scheduler = desk.scheduler
-        self._bounds = desk.bounds
 
     async def create(self, caller: Caller, asked: params.Create) -> calls.Created:
         """Make a reminder, or find the one that its idempotency key made."""
         now = self._clock.now()
         owner = one_owner(caller, asked.owner_uid)
         draft = self._draft(owner, asked, now)
-        made = await self._desk.written(self._store.create(draft, now, self._bounds.limits))
+        made = await self._desk.written(self._store.create(draft, now, self._desk.bounds.limits))
         if made.reminder is None:
             return {"id": f"r{made.number}", "deleted": True, "created": False}
         view = self._desk.view(made.reminder, made.beside, now)
@@ -77,7 +76,7 @@ class Service:
         given = asked.model_fields_set
         if "prompt" not in given:
             raise InvalidPrompt("prompt is missing: say what is to be done", field="prompt")
-        prompt = words.prompt(asked.prompt, self._bounds.max_prompt_chars)
+        prompt = words.prompt(asked.prompt, self._desk.bounds.max_prompt_chars)
         title = words.title(asked.title) if "title" in given else None
         rule = parse_rule(asked.selectors(), now)
         key = asked.idempotency_key if "idempotency_key" in given else None
@@ -149,7 +148,7 @@ class Service:
         """Change words, context, timing or end of a reminder."""
         now = self._clock.now()
         one = which(caller, asked)
-        most = self._bounds.max_prompt_chars
+        most = self._desk.bounds.max_prompt_chars
         try:
             before, after, beside = await self._desk.written(
                 self._store.change(one, lambda old: changed(old, asked, now, most))

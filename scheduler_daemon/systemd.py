@@ -1,11 +1,12 @@
-"""What systemd hands to a service and hears from it: sockets, readiness, the watchdog.
+"""What systemd hands to a service and hears from it: sockets, readiness, the watchdog, the journal.
 
 By hand, since all of it is a few datagrams and numbers: sd_listen_fds(3), sd_notify(3),
-sd_watchdog_enabled(3). Nothing here waits, and nothing fails where no systemd is.
+sd_watchdog_enabled(3), sd-daemon(3). Nothing here waits, and nothing fails where no systemd is.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
 
@@ -13,6 +14,9 @@ FIRST_FD = 3
 """Where descriptors that are handed over begin, sd_listen_fds(3)."""
 
 MICROSECOND = 1e-6
+
+PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
+"""The journal's number of each level of the log; syslog(3)."""
 
 
 class SocketsRefused(Exception):
@@ -78,9 +82,9 @@ class Manager:
         """Settings are read again; `monotonic` seconds are those of CLOCK_MONOTONIC."""
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={round(monotonic / MICROSECOND)}")
 
-    def stopping(self) -> None:
-        """No more is taken on."""
-        self._tell("STOPPING=1")
+    def stopping(self, seconds: float) -> None:
+        """No more is taken on; what is under way may take so long, whatever TimeoutStopSec= is."""
+        self._tell(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={round(seconds / MICROSECOND)}")
 
     def alive(self) -> None:
         """The loop has come round."""
@@ -99,6 +103,20 @@ class Manager:
                 sock.sendto(state.encode(), address)
             except OSError:
                 return  # a manager that went, or has too much to read, must not harm the service
+
+
+def journal_reads(fd: int, environ: Mapping[str, str]) -> bool:
+    """Whether what is written to `fd` goes to the journal: $JOURNAL_STREAM, systemd.exec(5)."""
+    try:
+        found = os.fstat(fd)
+    except OSError:
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def with_priority(level: str, text: str) -> str:
+    """Text for the journal, which takes each line for an entry: all of this level."""
+    return "\n".join(f"<{PRIORITIES[level]}>{line}" for line in text.split("\n"))
 
 
 def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:

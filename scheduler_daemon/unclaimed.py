@@ -33,12 +33,16 @@ class Unclaimed:
         self._clock = clock
         self._reader = reader
         self._hosts = hosts
-        self._warn_after = dt.timedelta(seconds=warn_seconds)
+        self.warn_after(warn_seconds)
         # Hosts need time to come back after a start: nothing is unclaimed before that.
         self._look_from = clock.monotonic() + warn_seconds
         # Per owner, how far its overdue Sessions were seen in the order of targets.
         self._seen: dict[int, tuple[str, str]] = {}
         self._taken: dict[Key, None] = {}
+
+    def warn_after(self, seconds: float) -> None:
+        """Warn of what has been overdue for so long."""
+        self._warn_after = dt.timedelta(seconds=seconds)
 
     @property
     def due(self) -> bool:

@@ -20,7 +20,7 @@ PACKAGE = Path(scheduler_daemon.__file__).parent
 ROOT = "scheduler_daemon"
 
 LAYERS = [
-    {"", "errors", "model", "text", "wall", "places", "systemd"},
+    {"", "cores", "errors", "model", "text", "wall", "places", "systemd"},
     {"words", "clock", "rules", "settings", "log", "cursors"},
     {"wire", "params", "config"},
     {"delivery", "store", "hosts", "client", "watching"},
@@ -33,6 +33,7 @@ LAYERS = [
     {"service"},
     {"heart", "status"},
     {"server"},
+    {"assembly"},
     {"daemon", "cli"},
     {"__main__"},
 ]
@@ -68,7 +69,7 @@ ONLY = {
 OUTSIDE = {
     "aiosqlite": {"store"},
     "sqlite3": {"store", "daemon", "status", "retention", "upkeep", "cli"},
-    "socket": {"server", "client", "daemon", "systemd"},
+    "socket": {"server", "client", "assembly", "systemd"},
     "socketserver": set(),
     "time": {"clock"},
     "pydantic": {"params", "settings", "config"},
@@ -79,7 +80,7 @@ OUTSIDE = {
     "icalendar": {"cli"},
 }
 """Modules that only some parts may have. sqlite3: for its version and for types outside store/,
-and for the receipts that `schedctl demo` shows; socket: for a type in daemon.py."""
+and for the receipts that `schedctl demo` shows; socket: for a type in assembly.py."""
 
 PURE = {
     "errors",

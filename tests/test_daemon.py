@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler_daemon import daemon
+from scheduler_daemon import assembly, daemon
 from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.address import SocketRefused
@@ -335,9 +335,9 @@ def test_a_database_that_was_here_and_is_lost_is_not_begun_anew(
 
 def test_who_is_refused_hears_which_group_is_wanted(tmp_path: Path) -> None:
     nobody = Settings(state_directory=tmp_path, socket=tmp_path / "s")
-    assert "allowed_gids must name it" in daemon._denied_hint(nobody)
+    assert "allowed_gids must name it" in assembly._denied_hint(nobody)
     group = Settings(state_directory=tmp_path, socket=tmp_path / "s", allowed_gids=(0,))
-    wanted = daemon._denied_hint(group)
+    wanted = assembly._denied_hint(group)
     assert wanted.endswith("must be a member of the group 0")
 
 
@@ -345,14 +345,9 @@ async def test_a_torn_log_stands_in_log_and_status(tmp_path: Path) -> None:
     async with running(tmp_path) as on:
         peer = await on.peer()
         assert "last_persistence_error" not in await peer.call("daemon.status")
-        found: list[str] = []
-
-        class Board:
-            def persistence_failed(self, at: object, code: str) -> None:
-                found.append(code)
-
         with capture_logs() as lines:
-            on.daemon._tell_of_lost(0, Board())  # type: ignore[arg-type]
-            on.daemon._tell_of_lost(3, Board())  # type: ignore[arg-type]
-        assert found == ["persistence_uncertain"]
+            on.daemon._tell_of_lost(0)
+            on.daemon._tell_of_lost(3)
+        fault = (await peer.call("daemon.status"))["last_persistence_error"]
+        assert fault["code"] == "persistence_uncertain"
         assert [(line["event"], line["pages"]) for line in lines] == [("writes_lost", 3)]

@@ -395,3 +395,45 @@ def test_the_statements_of_aiosqlite_are_no_news_at_debug() -> None:
     logging.getLogger("asyncio").debug("Using selector")
     logging.getLogger("aiosqlite").warning("lost")
     assert [line["event"] for line in lines(stream)] == ["Using selector", "lost"]
+
+
+# --- the journal
+
+
+def as_the_journal(monkeypatch: pytest.MonkeyPatch, stream: TextIO) -> None:
+    found = os.fstat(stream.fileno())
+    monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_the_journal_gets_each_line_with_its_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Literal["json", "text"]
+) -> None:
+    with (tmp_path / "journal").open("w+") as stream:
+        as_the_journal(monkeypatch, stream)
+        configure("debug", form, stream)
+        logger = get_logger("tests")
+        for level in ("debug", "info", "warning", "error"):
+            getattr(logger, level)("it_happened", words="<0>\n<0>")
+        try:
+            raise ValueError("one\ntwo")
+        except ValueError:
+            logger.exception("it_failed")
+        stream.seek(0)
+        priorities = [line[:3] for line in stream.read().splitlines()]
+    assert priorities[:4] == ["<7>", "<6>", "<4>", "<3>"]
+    assert set(priorities[4:]) == {"<3>"}
+
+
+def test_a_line_for_whoever_starts_it_is_an_error_in_the_journal_and_plain_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "journal").open("w+") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        log.complain("it cannot be")
+        as_the_journal(monkeypatch, stream)
+        log.complain("it cannot be")
+        stream.seek(0)
+        assert stream.read() == "it cannot be\n<3>it cannot be\n"
+    monkeypatch.setattr(sys, "stderr", None)
+    log.complain("nobody reads this")

@@ -8,7 +8,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,8 +42,9 @@ class FakeDaemon(SimpleNamespace):
     status = 0
     got: Settings
 
-    def run(self, settings: Settings) -> int:
-        self.got = settings
+    def run(self, settings: Settings, load: Callable[[], Settings]) -> int:
+        self.got = load()  # as at SIGHUP
+        assert self.got == settings
         return self.status
 
     def migrate(self, settings: Settings) -> int:

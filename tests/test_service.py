@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler_daemon.desk import Caller
+from scheduler_daemon.desk import Bounds, Caller
 from scheduler_daemon.errors import (
     FrequencyTooHigh,
     IdempotencyConflict,
@@ -216,7 +216,7 @@ async def test_limits_never_bound_when_anything_is_sent(tmp_path: Path) -> None:
     async with running_world(tmp_path) as world:
         await world.create("s", after_seconds=1)
         await world.create("s", after_seconds=1)
-        world.service._bounds = type(world.service._bounds)(100, Limits(1, 1), 1 << 20)
+        world.service._desk.bounds = Bounds(100, Limits(1, 1), 1 << 20)
         await world.advance(1)
         assert len((await world.agent("s", says=ADMIT)).pushed) == 2
 

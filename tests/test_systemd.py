@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_daemon.client import Client
-from scheduler_daemon.systemd import Manager, adopted_socket
+from scheduler_daemon.systemd import Manager, adopted_socket, journal_reads, with_priority
 from tests.support.short import short_path as short_path
 
 PID = 4321
@@ -36,13 +36,13 @@ def test_each_state_is_one_datagram_in_the_words_of_sd_notify(
     manager = Manager(environ(manager_socket), PID)
     manager.ready()
     manager.reloading(12.5)
-    manager.stopping()
+    manager.stopping(30)
     manager.alive()
     manager.status("next wake\nat nine")
     assert [manager_socket.recv(1000) for _ in range(5)] == [
         b"READY=1",
         b"RELOADING=1\nMONOTONIC_USEC=12500000",
-        b"STOPPING=1",
+        b"STOPPING=1\nEXTEND_TIMEOUT_USEC=30000000",
         b"WATCHDOG=1",
         b"STATUS=next wake at nine",
     ]
@@ -80,6 +80,21 @@ def test_the_watchdog_is_for_the_process_that_it_names(
 ) -> None:
     assert Manager(environ(manager_socket, **variables), PID).watchdog_seconds == seconds
     assert Manager(variables, PID).watchdog_seconds is None
+
+
+def test_the_journal_reads_where_its_variable_names_what_is_written_to(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as file:
+        found = os.fstat(file.fileno())
+        name = {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}
+        assert journal_reads(file.fileno(), name)
+        assert not journal_reads(file.fileno(), {"JOURNAL_STREAM": f"{found.st_dev}:1"})
+        assert not journal_reads(file.fileno(), {})
+    assert not journal_reads(9999, name)
+
+
+def test_each_line_for_the_journal_begins_with_its_priority() -> None:
+    assert with_priority("error", "one\ntwo") == "<3>one\n<3>two"
+    assert with_priority("debug", "") == "<7>"
 
 
 @pytest.mark.parametrize(

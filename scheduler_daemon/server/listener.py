@@ -73,6 +73,12 @@ class Listener:
         )
         self._socket.listen(BACKLOG)  # asyncio has one number for both
 
+    def change(self, door: Door, max_connections_per_uid: int, denied_hint: str) -> None:
+        """Judge who comes from now on by these."""
+        self._door = door
+        self._max_per_uid = max_connections_per_uid
+        self._denied_hint = denied_hint
+
     def close(self) -> None:
         """Accept nobody any more."""
         if self._server is not None:

@@ -35,7 +35,7 @@ LONG: Any = {"prompt": "x" * 200_000}
 
 
 def watchers_of(on: Running) -> Watchers:
-    return on.daemon._watchers
+    return on.daemon.parts.watchers
 
 
 def tell(on: Running, *numbers: int, owner: int = ME, session: str = "s", long: Any = None) -> None:
