@@ -65,20 +65,26 @@ VERBS = {
     "completion": "print the completions of bash, zsh or fish",
 }
 
-_HELP = """usage: schedctl VERB ...
-
-Durable reminders for agents: made in a conversation, delivered back into it.
-
-{verbs}
-
-examples:
+ABOUT = "Durable reminders for agents: made in a conversation, delivered back into it."
+EXAMPLES = """\
   schedctl create --session s1 --after 20m "Check the build"
   schedctl create --session s1 --weekly mon-fri@09:00 --tz Europe/Berlin "Read the mail"
-  schedctl show r7
+  schedctl show r7"""
+EXIT_STATUS = """\
+0 done, 1 failed, 2 misused, 3 daemon not reachable, 4 no such reminder,
+5 refused by a rule, a limit or for lack of permission, 6 bad configuration."""
+
+_HELP = f"""usage: schedctl VERB ...
+
+{ABOUT}
+
+{{verbs}}
+
+examples:
+{EXAMPLES}
 
 `schedctl VERB --help` says more. Verbs that show something take --json.
-Exit status: 0 done, 1 failed, 2 misused, 3 daemon not reachable, 4 no such reminder,
-5 refused by a rule, a limit or for lack of permission, 6 bad configuration.
+Exit status: {EXIT_STATUS}
 """
 
 _WITH_VALUE = ("--socket", "--owner")
