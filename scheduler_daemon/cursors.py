@@ -41,7 +41,7 @@ class Cursor(NamedTuple):
         try:
             body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             digest, target, number = json.loads(body)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise _refusal() from None
         strange = type(number) is not int or abs(number) > 2**62
         if strange or not _is_text(target) or digest != _digest(filters):

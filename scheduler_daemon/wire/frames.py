@@ -7,7 +7,6 @@ no duplicate keys, no `NaN` or `Infinity`, no integers beyond 2^53-1, no byte or
 from __future__ import annotations
 
 import json
-import re
 
 from scheduler_daemon.errors import InvalidRequest
 
@@ -22,6 +21,12 @@ MAX_DEPTH = 64
 """How deep arrays and objects may nest: far beyond any message, far below any stack."""
 
 MAX_INTEGER = 2**53 - 1
+
+MAX_OUTSIDE_STRINGS = 20_000
+"""Bytes of a frame that may stand outside its strings, commas, colons and blanks not counted.
+
+Far beyond any message to the daemon: a megabyte of `{},{},` would keep it busy for half a second.
+"""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -55,6 +60,14 @@ class FrameTooLong(WireError):
         self.lines = lines
 
 
+class FrameTooCostly(WireError):
+    """A line has more outside its strings than anybody who means well would send."""
+
+    def __init__(self) -> None:
+        most = f"outside its strings a message has at most {MAX_OUTSIDE_STRINGS} bytes"
+        super().__init__(INVALID_REQUEST, f"{most}, commas, colons and blanks not counted")
+
+
 class Splitter:
     """Cuts a stream of bytes into lines and holds at most one unfinished line.
 
@@ -68,9 +81,9 @@ class Splitter:
         self._broken = False
 
     @property
-    def partial(self) -> bool:
-        """Whether a line has begun and not ended."""
-        return bool(self._held)
+    def partial(self) -> int:
+        """Bytes of a line that has begun and not ended."""
+        return len(self._held)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes; return the lines that they complete, without their newlines.
@@ -103,6 +116,14 @@ def encode(message: object) -> bytes:
     Raises ValueError for `nan` and `inf`, TypeError for what JSON has no form for.
     """
     return (_ENCODER.encode(message) + "\n").encode("utf-8", "backslashreplace")
+
+
+def check_cost(line: bytes) -> None:
+    """Refuse a line that takes long to read, whatever it is. Raises FrameTooCostly."""
+    if len(line) > MAX_OUTSIDE_STRINGS:
+        outside = _outside_strings(line).translate(None, b",: \t\r")
+        if len(outside) > MAX_OUTSIDE_STRINGS:
+            raise FrameTooCostly
 
 
 def decode(line: bytes) -> object:
@@ -158,14 +179,19 @@ _INFINITY = float("inf")
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )
-_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _depth_exceeded(line: bytes) -> bool:
     """Whether valid JSON nests too deep: each round takes the innermost level away."""
-    brackets = re.sub(_STRING, b"", line).translate(_AS_ARRAYS, _NOT_BRACKETS)
+    brackets = _outside_strings(line).translate(_AS_ARRAYS, _NOT_BRACKETS)
     for _ in range(MAX_DEPTH):
         brackets = brackets.replace(b"[]", b"")
     return bool(brackets)
+
+
+def _outside_strings(line: bytes) -> bytes:
+    """What is left of JSON without its strings; of what is no JSON, something no longer."""
+    unescaped = line.replace(rb"\\", b"").replace(rb"\"", b"")
+    return b"".join(unescaped.split(b'"')[::2])

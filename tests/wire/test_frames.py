@@ -61,7 +61,7 @@ def test_any_bytes_in_any_split_give_the_same_lines(
 def test_a_line_is_what_stands_between_two_newlines(lines: list[bytes]) -> None:
     splitter = Splitter()
     assert splitter.feed(b"\n".join(lines)) == lines[:-1]
-    assert splitter.partial == bool(lines[-1])
+    assert splitter.partial == len(lines[-1])
     assert splitter.feed(b"\n") == lines[-1:]
     assert not splitter.partial
 
