@@ -15,6 +15,7 @@ from scheduler_daemon.clock import Clock
 from scheduler_daemon.desk import Bounds, Caller, Desk
 from scheduler_daemon.log import configure
 from scheduler_daemon.scheduler import Scheduler
+from scheduler_daemon.server.allowance import Allowance
 from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.hosts import Hosts
 from scheduler_daemon.server.listener import Listener
@@ -30,6 +31,10 @@ from scheduler_daemon.watching import Watchers
 
 FIXED = ("state_directory", "socket", "max_frame_bytes", "write_wait_seconds")
 """Settings that a daemon keeps from its start to its end."""
+
+HELD_BUFFERS = 8
+"""So many times max_write_buffer_bytes one user's connections may make the daemon hold."""
+
 
 class Assembly:
     """What one daemon consists of, beside its file and its socket."""
@@ -68,9 +73,15 @@ class Assembly:
             _door(settings),
             self._clock,
             max_connections_per_uid=settings.max_connections_per_uid,
+            max_held_per_uid=HELD_BUFFERS * settings.max_write_buffer_bytes,
             connect=self._connect,
             denied_hint=_denied_hint(settings),
+            failed=self._not_accepted,
         )
+
+    def _not_accepted(self, reason: str) -> None:
+        self.status.accept_failed(self._clock.now())
+        self.troubles.told("accept_failed", reason)
 
     def change(self, read: Settings, listener: Listener) -> tuple[list[str], list[str]]:
         """Go on with `read`: the keys that changed, and those that wait for a restart.
@@ -92,7 +103,9 @@ class Assembly:
         listener.change(_door(settings), settings.max_connections_per_uid, _denied_hint(settings))
         return [key for key in differing if key not in FIXED], waiting
 
-    def _connect(self, caller: Caller, closed: Callable[[Connection], None]) -> Connection:
+    def _connect(
+        self, caller: Caller, allowance: Allowance, closed: Callable[[Connection], None]
+    ) -> Connection:
         settings = self._settings
         return Connection(
             caller,
@@ -105,6 +118,7 @@ class Assembly:
             max_pending_requests=settings.max_pending_requests,
             max_write_buffer_bytes=settings.max_write_buffer_bytes,
             write_timeout_seconds=settings.write_timeout_seconds,
+            allowance=allowance,
             closed=closed,
         )
 

@@ -23,8 +23,8 @@ from scheduler_daemon.log import complain, configure, get_logger
 from scheduler_daemon.places import DATABASE_NAME
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.server.address import Address, SocketRefused, bind
-from scheduler_daemon.server.listener import Listener
-from scheduler_daemon.settings import Settings
+from scheduler_daemon.server.listener import Listener, take_descriptors
+from scheduler_daemon.settings import Settings, group_number
 from scheduler_daemon.store.database import (
     DatabaseRefused,
     Lock,
@@ -63,6 +63,7 @@ def run(settings: Settings, load: Callable[[], Settings] | None = None) -> int:
     """
     configure(settings.log_level, settings.log_format, sys.stderr)
     dump_no_core()
+    take_descriptors()
     clock = SystemClock()
     try:
         asyncio.run(Daemon(settings, clock, load).run())
@@ -233,8 +234,14 @@ class Daemon:
         adopted = adopted_socket(os.environ, os.getpid())
         if adopted is not None:
             return Address(adopted)
-        others = bool(self._settings.allowed_uids or self._settings.allowed_gids)
-        return bind(self._settings.socket, others=others)
+        path, users, groups = (
+            self._settings.socket,
+            self._settings.allowed_uids,
+            self._settings.allowed_gids,
+        )
+        if len(groups) == 1 and not users:
+            return bind(path, group=group_number(groups[0]))
+        return bind(path, others=bool(users or groups))
 
     async def _note_zone_data(self, store: Store) -> int | None:
         """The first write: it waits for another program's lock as long as that is held."""

@@ -179,8 +179,8 @@ class Settings(BaseModel):
         AfterValidator(_users),
         Field(
             description="Users who may connect, as numbers or names, beside root and the daemon's"
-            " own user. With this or allowed_gids the socket is open to all (0666), and each peer"
-            " is judged by its credentials.",
+            " own user. Their socket is open to all (0666), and each peer is judged by its"
+            " credentials; for one group alone (allowed_gids) it is that group's (0660).",
             examples=[[1000, "alice"]],
         ),
     ] = ()

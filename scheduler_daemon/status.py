@@ -40,10 +40,15 @@ class StatusBoard:
         self._schema = schema
         self._started_at = clock.now()
         self._fault: tuple[str, str, int] | None = None
+        self._accept_failed_at: str | None = None
 
     def persistence_failed(self, at: Instant, code: str) -> None:
         """Note the newest failure of the file."""
         self._fault = (instant_text(at), code, self._store.writes)
+
+    def accept_failed(self, at: Instant) -> None:
+        """Note that nobody could be accepted, for want of descriptors or memory."""
+        self._accept_failed_at = instant_text(at)
 
     async def view(self, caller: Caller) -> shapes.Status:
         """The status as `caller` may see it."""
@@ -63,10 +68,11 @@ class StatusBoard:
         }
         if caller.admin:
             view["database"] = str(self._database)
+            # For others it would tell when somebody's reminders are made or due.
+            if self._scheduler.last_scan_at is not None:
+                view["last_scan_at"] = instant_text(self._scheduler.last_scan_at)
             if self._scheduler.failures:
                 view["failures"] = self._scheduler.failures
-        if self._scheduler.last_scan_at is not None:
-            view["last_scan_at"] = instant_text(self._scheduler.last_scan_at)
         next_wake_at = (
             self._scheduler.next_wake_at
             if caller.admin
@@ -80,6 +86,8 @@ class StatusBoard:
             at, code, writes = self._fault
             over = self._store.writes > writes
             view["last_persistence_error"] = {"at": at, "code": code, "over": over}
+        if self._accept_failed_at is not None:
+            view["last_accept_failure_at"] = self._accept_failed_at
         free = _free_bytes(self._database)
         if free is not None:
             view["free_disk_bytes"] = free

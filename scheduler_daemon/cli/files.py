@@ -64,7 +64,8 @@ def _is_special(place: str) -> bool:
 def _replace(place: str, parts: Iterable[bytes], mode: int | None) -> None:
     beside = f"{place}.{os.getpid()}.tmp"
     try:
-        with open(beside, "xb") as file:  # noqa: PTH123
+        how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(beside, how, 0o666 if mode is None else 0o600), "wb") as file:  # noqa: PTH123
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             file.writelines(parts)

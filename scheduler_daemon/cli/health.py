@@ -74,7 +74,7 @@ def _loop(status: Status, now: dt.datetime) -> Iterator[Finding]:
     late = _late(status, now)
     if late > LATE_WARNING:
         state = CRITICAL if late > LATE_CRITICAL else WARNING
-        if "last_scan_at" in status:
+        if "last_scan_at" in status or not _is_admins(status):
             yield state, f"the loop should have woken {times.span(late)} ago"
         else:
             yield state, f"the loop has not looked once since its start {times.span(late)} ago"
@@ -84,8 +84,14 @@ def _loop(status: Status, now: dt.datetime) -> Iterator[Finding]:
 
 def _late(status: Status, now: dt.datetime) -> float:
     """Seconds since the loop should have woken, or started to; 0 where it need not have."""
-    promised = status.get("next_wake_at") if "last_scan_at" in status else status["started_at"]
+    looked = "last_scan_at" in status or not _is_admins(status)
+    promised = status.get("next_wake_at") if looked else status["started_at"]
     return 0 if promised is None else _since(promised, now)
+
+
+def _is_admins(status: Status) -> bool:
+    """Whether it was given to an admin: others are not told what the loop does."""
+    return "database" in status
 
 
 def _since(text: str, now: dt.datetime) -> float:
@@ -151,7 +157,7 @@ def _performance(status: Status, now: dt.datetime, limits: Limits) -> Iterator[s
     yield _value("late", f"{_late(status, now):.0f}s", LATE_WARNING, LATE_CRITICAL)
     if "last_scan_at" in status:
         yield _value("scan_age", f"{_since(status['last_scan_at'], now):.0f}s")
-    if "database" in status:  # an admin is told of failures, where there are any
+    if _is_admins(status):
         yield _value("failures", f"{status.get('failures', 0)}c", 0)
     if "free_disk_bytes" in status:
         warn, critical_below = (f"{mib * MIB}:" for mib in (limits.warn_disk, limits.critical_disk))

@@ -37,19 +37,21 @@ class Address:
         self.socket.close()
 
 
-def bind(path: Path, *, others: bool) -> Address:
+def bind(path: Path, *, others: bool = False, group: int | None = None) -> Address:
     """Listen at `path`, mode 0600 from the first instant; a stale socket is replaced.
 
-    With `others` everybody may connect (0666, in a folder made 0711): the daemon asks the kernel
-    who came and refuses those that are not allowed, in words.
+    With `group` its members may connect too (0660 and that group), with `others` everybody (0666):
+    the daemon asks the kernel who came and refuses those that are not allowed, in words. A folder
+    that is made is 0700, or 0711 for them. At no instant is more open than in the end.
     Only called while the database's lock is held. Raises SocketRefused, also when somebody
     answers there: that daemon has another database.
     """
     try:
-        _make_folder(path.parent, 0o711 if others else 0o700)
+        _make_folder(path.parent, 0o700 if group is None and not others else 0o711)
+        _check_folder(path.parent)
         with _alone_in(path.parent):
             _remove_stale(path)
-            return Address(_listen(path, 0o666 if others else 0o600), path)
+            return Address(_listen(path, 0o666 if others else 0o600, group), path)
     except (FileExistsError, NotADirectoryError):
         raise SocketRefused(f"cannot listen at {path}: that is not inside a folder") from None
     except OSError as error:
@@ -62,6 +64,23 @@ def _make_folder(folder: Path, mode: int) -> None:
     if not folder.is_dir():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(mode)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder in which others could put a socket of theirs in the place of ours."""
+    found = folder.stat()
+    if found.st_uid not in (os.geteuid(), 0):
+        whose = f"{folder} is that of uid {found.st_uid}, who"
+    elif found.st_mode & stat.S_IWOTH:  # also a sticky one, such as /tmp: who is first has the name
+        whose = f"{folder} is writable for everybody, who"
+    elif found.st_mode & stat.S_IWGRP and found.st_uid != os.geteuid():
+        whose = f"{folder} is writable for a group, which"
+    else:
+        return
+    raise SocketRefused(
+        f"{whose} could put another socket in its place; choose a folder that only this user or "
+        "root may write"
+    )
 
 
 @contextmanager
@@ -79,18 +98,33 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _listen(path: Path, mode: int) -> socket.socket:
+def _listen(path: Path, mode: int, group: int | None) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     before = os.umask(0o777 & ~mode)
     try:
         sock.bind(str(path))
+        if group is not None:
+            _open_to(path, group)
         sock.listen(BACKLOG)
-    except OSError:
+    except (OSError, SocketRefused):
         sock.close()
         raise
     finally:
         os.umask(before)
     return sock
+
+
+def _open_to(path: Path, group: int) -> None:
+    """Let the members of a group connect; nobody listens yet."""
+    try:
+        os.chown(path, -1, group, follow_symlinks=False)
+        path.chmod(0o660)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise SocketRefused(
+            f"cannot give {path} to the group {group}: {error.strerror}; this user must be in it, "
+            "or name the users in allowed_uids"
+        ) from None
 
 
 def _remove_stale(path: Path) -> None:

@@ -12,10 +12,12 @@ from scheduler_daemon.desk import ENVELOPE_BYTES, Caller
 from scheduler_daemon.errors import InternalError, LimitReached, Overloaded, SchedulerError
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.scheduler import Scheduler
+from scheduler_daemon.server.allowance import Allowance
 from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.hosts import Host, outcome_of, refusal_of
 from scheduler_daemon.server.methods import METHODS, Method
 from scheduler_daemon.server.outbox import Outbox
+from scheduler_daemon.server.requests import Asked, Requests
 from scheduler_daemon.server.watch import PeerWatcher
 from scheduler_daemon.service import Service
 from scheduler_daemon.status import StatusBoard
@@ -27,10 +29,11 @@ from scheduler_daemon.wire.frames import (
     FrameTooLong,
     Splitter,
     WireError,
+    check_cost,
     encode,
 )
 
-LINES_AT_ONCE = 64
+LINES_AT_ONCE, BYTES_AT_ONCE = 64, 64 * 1024
 """A peer that sends without end is listened to in parts, so that others are answered between."""
 
 log = get_logger(__name__)
@@ -57,6 +60,7 @@ class Connection(asyncio.Protocol):
         max_pending_requests: int,
         max_write_buffer_bytes: int,
         write_timeout_seconds: float,
+        allowance: Allowance,
         closed: Callable[[Connection], None],
     ) -> None:
         self.caller = caller
@@ -69,16 +73,18 @@ class Connection(asyncio.Protocol):
         self._max_pending = max_pending_requests
         self._max_buffer = max_write_buffer_bytes
         self._write_timeout = write_timeout_seconds
+        self._allowance = allowance
         self._closed = closed
         self._transport: asyncio.Transport
         self._outbox: Outbox
         self._lines: deque[bytes] = deque()
+        self._lines_bytes = 0
         self._broken: FrameTooLong | None = None
         self._host: Host | None = None
-        self._watcher = PeerWatcher(watchers, max_bytes=max_frame_bytes, offer=self._offer)
-        self._unanswered = 0
-        self._queue: deque[tuple[messages.Request, Method]] = deque()
-        self._running: dict[asyncio.Task[None], Method] = {}
+        self._watcher = PeerWatcher(
+            watchers, max_bytes=max_frame_bytes, offer=self._offer, waits=self._note_held
+        )
+        self._requests = Requests(self._has_room, self._carry_out, self._done)
         self._ending = False
         self._last_words: bytes | None = None
         self._lost = False
@@ -98,10 +104,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._lines.extend(self._splitter.feed(data))
+            lines = self._splitter.feed(data)
         except FrameTooLong as error:
-            self._lines.extend(error.lines)
-            self._broken = error
+            lines, self._broken = error.lines, error
+        self._lines.extend(lines)
+        self._lines_bytes += sum(map(len, lines))
+        self._note_held()
         self._take_lines()
 
     def eof_received(self) -> bool:
@@ -123,7 +131,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._outbox.resume()
         self._watcher.go_on()
-        self._pump()
+        self._note_held()
+        self._requests.go_on()
         self._tell_room()
         self._close_when_answered()
 
@@ -131,10 +140,17 @@ class Connection(asyncio.Protocol):
 
     def _take_lines(self) -> None:
         """Take a few lines, and more when other connections had their turn."""
+        room = BYTES_AT_ONCE
         for _ in range(min(LINES_AT_ONCE, len(self._lines))):
             if self._ending:
                 return
-            self._take(self._lines.popleft())
+            if room < 0:
+                break
+            line = self._lines.popleft()
+            room -= len(line)
+            self._lines_bytes -= len(line)
+            self._take(line)
+        self._note_held()
         if self._lines:
             self._transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._take_lines)
@@ -148,12 +164,13 @@ class Connection(asyncio.Protocol):
         if not line.strip():
             return
         try:
+            check_cost(line)
             message = messages.parse(line)
         except WireError as error:
             self.send(messages.error(error.request_id, error))
             return
         if isinstance(message, messages.Request):
-            self._ask(message)
+            self._ask(message, len(line))
         elif isinstance(message, messages.Notification):
             self._note(message)
         elif self._host is not None:
@@ -179,35 +196,23 @@ class Connection(asyncio.Protocol):
         with self._scheduler.troubles.caught("ready_not_taken", uid=self.caller.uid):
             self._scheduler.ready(self._host, asked.session_id)
 
-    def _ask(self, request: messages.Request) -> None:
+    def _ask(self, request: messages.Request, size: int) -> None:
         method = METHODS.get(request.method)
         if method is None:
             known = ", ".join(METHODS)
             refusal: SchedulerError = WireError(METHOD_NOT_FOUND, f"no such method; known: {known}")
             self.send(messages.error(request.id, refusal))
-        elif self._unanswered >= self._max_pending:
+        elif self._requests.unanswered >= self._max_pending:
             refusal = Overloaded(
                 f"{self._max_pending} requests wait on this connection; send more after answers"
             )
             self.send(messages.error(request.id, refusal))
         else:
-            self._unanswered += 1
-            self._queue.append((request, method))
-            self._pump()
+            self._requests.add(Asked(request, method, size))
 
-    def _pump(self) -> None:
-        """Start what may run beside that which runs, in the order sent."""
-        while self._queue and self._may_start(self._queue[0][1]):
-            request, method = self._queue.popleft()
-            task = asyncio.create_task(self._carry_out(request, method))
-            self._running[task] = method
-            task.add_done_callback(self._done)
-
-    def _may_start(self, method: Method) -> bool:
-        if any(running.access != method.access for running in self._running.values()):
-            return False
-        # The first one always goes when there is room: its end starts the next.
-        pushes = self._host.preparing if self._host and self._running else 0
+    def _has_room(self) -> bool:
+        """Whether one more answer may be made. The first always is when there is room at all."""
+        pushes = self._host.preparing if self._host and self._requests.running else 0
         return self._room() > pushes
 
     def _room(self) -> int:
@@ -216,33 +221,32 @@ class Connection(asyncio.Protocol):
         One that reads, only slower than answers are made, must not be dropped for what they add
         up to. What looks may be answered with a whole frame; answers of what writes are short.
         """
-        looking = sum(method.access == "read" for method in self._running.values())
-        return (self._max_buffer - self._outbox.counted) // self._max_frame - looking
+        free = self._max_buffer - self._outbox.counted
+        return free // self._max_frame - self._requests.looking
 
     def _tell_room(self) -> None:
         if self._host is not None:
             for_a_request = 1 if self._max_buffer >= 2 * self._max_frame else 0
             self._host.set_room(max(0, self._room() - for_a_request))
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
+    def _done(self) -> None:
         if self._lost:
             self._gone()
         else:
-            self._pump()
             self._tell_room()
             self._close_when_answered()
 
-    async def _carry_out(self, request: messages.Request, method: Method) -> None:
-        answer = await self._answer(request, method)
+    async def _carry_out(self, asked: Asked) -> None:
+        answer = await self._answer(asked.request, asked.method)
         # Before the peer can have it: its next request may be read before this task is done.
-        self._unanswered -= 1
+        self._requests.answered(asked)
         self._put(answer)
 
     async def _answer(self, request: messages.Request, method: Method) -> bytes:
         """The frame that answers a request, whatever happens."""
         try:
             asked = params.parse(method.params, request.params)
+            self._log_owner(method, asked)
             return encode(messages.result(request.id, await method.carry_out(self, asked)))
         except SchedulerError as error:
             return encode(messages.error(request.id, error))
@@ -250,6 +254,19 @@ class Connection(asyncio.Protocol):
             log.exception("request_failed", method=method.name, uid=self.caller.uid)
             failed = InternalError("this failed inside the daemon; its log says more")
             return encode(messages.error(request.id, failed))
+
+    def _log_owner(self, method: Method, asked: params.Params) -> None:
+        """What an admin does for others, or looks at, is known afterwards; also when it fails."""
+        owner = getattr(asked, "owner_uid", -1)
+        if self.caller.admin and owner not in (-1, self.caller.uid):
+            log.info(
+                "owner_named",
+                method=method.name,
+                owner_uid=owner,
+                by_uid=self.caller.uid,
+                reminder_id=getattr(asked, "id", "") or None,
+                session_id=getattr(asked, "session_id", "") or None,
+            )
 
     # --- the host and the watcher that this connection may be
 
@@ -303,6 +320,7 @@ class Connection(asyncio.Protocol):
             frame = encode(messages.error(None, too_long))
         if not self._transport.is_closing():
             self._outbox.put(frame)
+            self._note_held()
             self._tell_room()
 
     def _offer(self, frame: bytes) -> bool:
@@ -321,11 +339,10 @@ class Connection(asyncio.Protocol):
         """Close at once; what is being carried out may still take effect."""
         self._ending = True
         self._transport.abort()
-        for task in self._running:
-            task.cancel()
+        self._requests.cancel()
 
     def _close_when_answered(self) -> None:
-        if not self._ending or self._queue or self._running or self._outbox.unsent:
+        if not self._ending or self._requests.any or self._outbox.unsent:
             return
         if self._last_words is None or self._transport.is_closing():
             self._transport.close()
@@ -341,9 +358,22 @@ class Connection(asyncio.Protocol):
         self._ending = self._lost = True
         self._watcher.end()
         self._leave()
-        self._queue.clear()
-        if not self._running:
+        self._requests.forget()
+        self._allowance.note(self, 0)
+        if not self._requests.any:
             self._closed(self)
+
+    def _note_held(self) -> None:
+        """What the peer makes the daemon hold counts for its user, whatever it is."""
+        if not self._transport.is_closing():
+            came = self._splitter.partial + self._lines_bytes + self._requests.held_bytes
+            goes = self._outbox.unsent + self._watcher.waiting_bytes
+            self._allowance.note(self, came + goes)
+
+    def overheld(self) -> None:
+        """Of all connections of its user, which hold too much, this one holds most."""
+        self._allowance.note(self, 0)
+        self._drop("its user's connections left too much unread or unfinished, and it most of it")
 
     def _drop(self, why: str) -> None:
         log.warning("peer_dropped", uid=self.caller.uid, why=why)

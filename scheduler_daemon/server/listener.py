@@ -8,21 +8,21 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import Overloaded, PermissionDenied, SchedulerError
 from scheduler_daemon.log import get_logger
+from scheduler_daemon.server.accepting import Acceptor
 from scheduler_daemon.server.address import BACKLOG
+from scheduler_daemon.server.allowance import Allowance
 from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.peers import Door, PeerCredentials, credentials
 from scheduler_daemon.wire import messages
 from scheduler_daemon.wire.frames import encode
-
-ACCEPTED_AT_ONCE = 16
-"""Connections accepted before what came on the others is looked at again."""
 
 FAREWELLS = 32
 FAREWELL_SECONDS = 2.0
@@ -37,7 +37,9 @@ log = get_logger(__name__)
 class Listener:
     """Accepts peers until it is closed.
 
-    `connect` makes the connection of an admitted caller; it is given a callback for its end.
+    `connect` makes the connection of an admitted caller; it is given what all of the user's share
+    and a callback for its end. `max_held_per_uid` bounds in bytes what one user's connections make
+    the daemon hold. `failed` hears why nobody could be accepted.
     """
 
     def __init__(
@@ -47,31 +49,37 @@ class Listener:
         clock: Clock,
         *,
         max_connections_per_uid: int,
-        connect: Callable[[Caller, Callable[[Connection], None]], Connection],
+        max_held_per_uid: int,
+        connect: Callable[[Caller, Allowance, Callable[[Connection], None]], Connection],
         denied_hint: str,
+        failed: Callable[[str], None],
     ) -> None:
         self._socket = sock
+        self._acceptor = Acceptor(sock, clock, self._take, failed)
         self._door = door
         self._clock = clock
         self._max_per_uid = max_connections_per_uid
+        self._max_held_per_uid = max_held_per_uid
         self._connect = connect
         self._denied_hint = denied_hint
-        self._server: asyncio.Server | None = None
+        self._coming: set[asyncio.Task[Any]] = set()
         self._connections: set[Connection] = set()
         self._farewells: set[Farewell] = set()
         self._per_uid: Counter[int] = Counter()
+        self._allowances: dict[int, Allowance] = {}
         self._empty = asyncio.Event()
         self._told: set[int] = set()
         self._full = False
 
     async def start(self) -> None:
+        self._socket.listen(BACKLOG)  # one that was handed over may have had a shorter queue
+        self._acceptor.start()
+
+    def _take(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        # Python 3.13 would remove the path by itself, also one that is not ours to remove.
-        keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-        self._server = await loop.create_unix_server(
-            lambda: _Gate(self), sock=self._socket, backlog=ACCEPTED_AT_ONCE, **keep
-        )
-        self._socket.listen(BACKLOG)  # asyncio has one number for both
+        coming = loop.create_task(loop.connect_accepted_socket(lambda: _Gate(self), sock))
+        self._coming.add(coming)
+        coming.add_done_callback(self._coming.discard)
 
     def change(self, door: Door, max_connections_per_uid: int, denied_hint: str) -> None:
         """Judge who comes from now on by these."""
@@ -81,8 +89,7 @@ class Listener:
 
     def close(self) -> None:
         """Accept nobody any more."""
-        if self._server is not None:
-            self._server.close()
+        self._acceptor.stop()
 
     async def end_connections(self, seconds: float) -> None:
         """Answer what was asked, at most so long, and close every connection."""
@@ -110,7 +117,8 @@ class Listener:
             self._say_no(refusal, transport)
             return
         caller = Caller(peer.uid, self._door.is_admin(peer.uid))
-        connection = self._connect(caller, self._ended)
+        allowance = self._allowances.setdefault(peer.uid, Allowance(self._max_held_per_uid))
+        connection = self._connect(caller, allowance, self._ended)
         self._connections.add(connection)
         self._per_uid[peer.uid] += 1
         transport.set_protocol(connection)
@@ -122,13 +130,14 @@ class Listener:
                 self._told.add(peer.uid)
                 log.warning("peer_refused", uid=peer.uid, pid=peer.pid)
             return PermissionDenied(self._denied_hint)
-        if self._per_uid[peer.uid] >= self._max_per_uid:
+        own = self._per_uid[peer.uid]
+        if own >= self._max_per_uid:
             return Overloaded(f"this user has {self._max_per_uid} connections open; close some")
-        if len(self._connections) >= most_connections():
+        if own >= share(own, len(self._connections), most_connections()):
             if not self._full:
                 self._full = True
-                log.warning("connections_exhausted", open=len(self._connections))
-            return Overloaded("the daemon has as many connections open as it may; try again later")
+                log.warning("connections_exhausted", open=len(self._connections), uid=peer.uid)
+            return Overloaded("the daemon has no more connections for this user; try again later")
         return None
 
     def _say_no(self, refusal: SchedulerError, transport: asyncio.Transport) -> None:
@@ -147,15 +156,32 @@ class Listener:
         uid = connection.caller.uid
         self._per_uid[uid] -= 1
         if not self._per_uid[uid]:
-            del self._per_uid[uid]
+            del self._per_uid[uid], self._allowances[uid]
         self._empty.set()
         self._full = False
+
+
+def take_descriptors() -> None:
+    """Let this process open as much as it may at all: each peer takes a descriptor."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # a filter of system calls; then it stays as it is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def most_connections() -> int:
     """How many connections this process has descriptors for, getrlimit(2)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, soft - SPARE_DESCRIPTORS) if soft != resource.RLIM_INFINITY else sys.maxsize
+
+
+def share(own: int, connections: int, most: int) -> int:
+    """How many connections a user may have that has `own` of those that there are.
+
+    Half of what others left, so that something is left for whoever comes next; one as long as
+    there is any.
+    """
+    left = most - (connections - own)
+    return min(left, max(1, left // 2))
 
 
 class _Gate(asyncio.Protocol):

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from scheduler_daemon.desk import Caller, any_owner
 from scheduler_daemon.errors import LimitReached
-from scheduler_daemon.log import get_logger
 from scheduler_daemon.watching import Watch, Watchers
 from scheduler_daemon.wire import messages, params
 from scheduler_daemon.wire.frames import encode
@@ -17,26 +16,32 @@ MOST_WATCHES = 1000
 
 LAGGED = encode(messages.notification("watch.lagged", {}))
 
-log = get_logger(__name__)
-
 
 class PeerWatcher:
     """The watcher that a connection is; it hears of a change once, however many watches it fits.
 
     `offer` sends a frame if the peer has taken everything before, and says whether. Others wait
-    here. When they are more than `max_bytes` together, one `watch.lagged` takes their place: the
-    peer has to list again anyway, and those of answers and follow-ups lose no room.
+    here, and `waits` is called. When they are more than `max_bytes` together, one `watch.lagged`
+    takes their place: the peer has to list again anyway, and those of answers and follow-ups lose
+    no room.
     """
 
     def __init__(
-        self, watchers: Watchers, *, max_bytes: int, offer: Callable[[bytes], bool]
+        self,
+        watchers: Watchers,
+        *,
+        max_bytes: int,
+        offer: Callable[[bytes], bool],
+        waits: Callable[[], None],
     ) -> None:
         self._watchers = watchers
         self._max_bytes = max_bytes
         self._offer = offer
+        self._waits = waits
         self._watches: set[Watch] = set()
         self._waiting: deque[bytes] = deque()
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
+        """What waits for its peer."""
 
     def add(self, watch: Watch) -> None:
         """Watch this as well. Raises limit_reached."""
@@ -51,16 +56,18 @@ class PeerWatcher:
     def hear(self, frame: bytes) -> None:
         """Pass a change on, now or when those before it are read."""
         self._waiting.append(frame)
-        self._waiting_bytes += len(frame)
+        self.waiting_bytes += len(frame)
         self.go_on()
-        if self._waiting_bytes > self._max_bytes:
+        if self.waiting_bytes > self._max_bytes:
             self._waiting = deque([LAGGED])
-            self._waiting_bytes = len(LAGGED)
+            self.waiting_bytes = len(LAGGED)
+        if self._waiting:
+            self._waits()
 
     def go_on(self) -> None:
         """The peer has read something: pass on what waited."""
         while self._waiting and self._offer(self._waiting[0]):
-            self._waiting_bytes -= len(self._waiting.popleft())
+            self.waiting_bytes -= len(self._waiting.popleft())
 
     def end(self) -> None:
         """Watch nothing more, and forget what waited."""
@@ -68,14 +75,9 @@ class PeerWatcher:
             self._watchers.remove(self, watch)
         self._watches.clear()
         self._waiting.clear()
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
 
 
 def watch_of(caller: Caller, asked: params.Watch) -> Watch:
     """What `caller` asks to watch. Raises permission_denied."""
-    owner = any_owner(caller, asked.owner_uid)
-    session = asked.session_id or None
-    if owner != caller.uid:
-        whose = "*" if owner is None else owner
-        log.info("watch_began", owner_uid=whose, session_id=session, by_uid=caller.uid)
-    return Watch(owner, session)
+    return Watch(any_owner(caller, asked.owner_uid), asked.session_id or None)

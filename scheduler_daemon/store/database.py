@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import sqlite3
@@ -70,6 +71,10 @@ class Lock:
             ) from None
         except OSError as error:
             self.release()
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ESPIPE):
+                raise DatabaseRefused(
+                    f"{path}.lock is not a file; it was left as it is: take it away"
+                ) from None
             raise DatabaseRefused(
                 f"cannot write in the state directory {path.parent}: {error.strerror}; "
                 "it must be a folder that this user may write"
@@ -90,7 +95,9 @@ class Lock:
             os.close(self._fds.pop())
 
     def _open(self, path: str) -> int:
-        self._fds.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # No link is followed: what is behind one would be overwritten.
+        how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fds.append(os.open(path, how, 0o600))
         return self._fds[-1]
 
 
@@ -118,11 +125,12 @@ def examine(path: Path) -> None:
         raise DatabaseRefused(f"{path} is the database of another program; it was left as it is")
 
 
-def make_private(path: Path) -> None:
+def make_private(path: Path, *, for_its_owner: bool = False) -> None:
     """Make the folder of the database, or make it private (0700) where it is this user's own.
 
-    A folder that everybody writes in, or that is another user's, is left as it is and refused
-    when others may replace what is in it.
+    A folder in which others may replace what is there is left as it is and refused: one that
+    everybody or a group writes in, and one of another user but root. With `for_its_owner` root
+    works on the file of that user.
     """
     folder = path.parent
     try:
@@ -131,6 +139,11 @@ def make_private(path: Path) -> None:
         if found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
             if found.st_mode & 0o077:
                 folder.chmod(0o700)
+        elif found.st_uid not in (os.geteuid(), 0) and not for_its_owner:
+            raise DatabaseRefused(
+                f"the state directory {folder} is that of uid {found.st_uid}; choose one that is "
+                "this user's"
+            )
         elif found.st_mode & 0o022:
             raise DatabaseRefused(
                 f"others may write in the state directory {folder}; choose one that is this user's"
@@ -150,6 +163,11 @@ def create_file(path: Path) -> None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             made = os.fstat(fd)
+            if made.st_uid != os.geteuid():
+                raise DatabaseRefused(
+                    f"the database {path} belongs to uid {made.st_uid}, who could change it under "
+                    "the daemon; it was left as it is: chown it, or choose another folder"
+                )
             if made.st_mode & 0o077 and made.st_uid == os.geteuid():
                 os.fchmod(fd, 0o600)  # every user's words are in it
         finally:

@@ -304,8 +304,9 @@ class PersistenceFault(TypedDict):
 
 
 class Status(TypedDict):
-    """`daemon.status`. `database` and `failures` are for admins; lists hold the first 100 each.
+    """`daemon.status`; lists hold the first 100 each.
 
+    `database`, `last_scan_at` and `failures` are for admins: what the loop does tells of others.
     `next_wake_at` is left out when nothing is due ever, `last_scan_at` before the first look,
     `free_disk_bytes` where the folder of the database cannot be asked.
     """
@@ -326,4 +327,5 @@ class Status(TypedDict):
     retrying: list[RetryStatus]
     free_disk_bytes: NotRequired[int]
     last_persistence_error: NotRequired[PersistenceFault]
+    last_accept_failure_at: NotRequired[str]
     failures: NotRequired[int]

@@ -78,13 +78,15 @@ def test_each_thing_that_can_be_wrong_has_its_state_and_words(
 
 
 def test_a_loop_that_never_looked_after_the_start_is_wrong() -> None:
-    silent = well(started_at="2026-12-24T12:00:00.000Z")
+    silent = well(started_at="2026-12-24T12:00:00.000Z", database="/scheduler.db")
     del silent["last_scan_at"]
     state, line = judged(silent)
     assert state == 2
     assert "has not looked once since its start 1 hour ago" in line
     assert "scan_age" not in line
     assert judged({**silent, "started_at": NOW})[0] == 0
+    del silent["database"]  # whoever is no admin is not told when it looked
+    assert judged(silent)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from scheduler_daemon.server.address import SocketRefused, bind
 os.chdir(sys.argv[2])
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
-    bind(Path(sys.argv[3]), others=False)
+    bind(Path(sys.argv[3]))
 except SocketRefused as refusal:
     print(refusal)
 """
@@ -75,7 +75,7 @@ def umask(mask: int) -> Iterator[None]:
 def test_the_socket_is_private_whatever_the_umask_which_stays(folder: Path, mask: int) -> None:
     path = folder / "a" / "b" / "s"
     with umask(mask):
-        address = bind(path, others=False)
+        address = bind(path)
         assert os.umask(mask) == mask
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     assert answers(path)
@@ -102,14 +102,14 @@ def test_the_socket_is_private_from_its_first_instant(
         listen(sock, backlog)
 
     monkeypatch.setattr(socket.socket, "listen", look_and_listen)
-    bind(folder / "s", others=False).release()
+    bind(folder / "s").release()
     assert seen == [0o600]
 
 
 def test_the_umask_stays_after_a_failure(folder: Path) -> None:
     with umask(0o027):
         with pytest.raises(SocketRefused, match="too long"):
-            bind(folder / ("s" * 120), others=False)
+            bind(folder / ("s" * 120))
         assert os.umask(0o027) == 0o027
 
 
@@ -117,7 +117,7 @@ def test_a_stale_socket_is_replaced(folder: Path) -> None:
     path = folder / "s"
     with listening(path):
         pass
-    address = bind(path, others=False)
+    address = bind(path)
     assert answers(path)
     address.release()
 
@@ -126,7 +126,7 @@ def test_the_socket_of_another_daemon_is_refused_and_stays(folder: Path) -> None
     path = folder / "s"
     with listening(path) as sock:
         with pytest.raises(SocketRefused, match="another daemon listens at"):
-            bind(path, others=False)
+            bind(path)
         assert path.exists()
         sock.setblocking(False)
         sock.accept()[0].close()
@@ -139,7 +139,7 @@ def test_one_whose_queue_is_full_is_another_daemon_too(folder: Path) -> None:
         for each in waiting:
             each.connect(str(path))
         with pytest.raises(SocketRefused, match="another daemon listens at"):
-            bind(path, others=False)
+            bind(path)
         for each in waiting:
             each.close()
 
@@ -156,7 +156,7 @@ def test_one_that_is_removed_while_it_is_asked_is_no_hindrance(
 
     with listening(path):
         monkeypatch.setattr(socket.socket, "connect", remove_and_connect)
-        bind(path, others=False).release()
+        bind(path).release()
 
 
 def a_file(path: Path) -> None:
@@ -182,14 +182,14 @@ def test_what_is_no_socket_is_refused_and_left_as_it_is(
     make(path)
     before = path.lstat()
     with pytest.raises(SocketRefused, match="is no socket; it was left as it is"):
-        bind(path, others=False)
+        bind(path)
     assert path.lstat() == before
 
 
 def test_a_socket_of_another_type_is_refused_and_left_as_it_is(folder: Path) -> None:
     path = folder / "s"
     with listening(path, socket.SOCK_DGRAM), pytest.raises(SocketRefused, match="left as it is"):
-        bind(path, others=False)
+        bind(path)
     assert path.exists()
 
 
@@ -197,7 +197,7 @@ def test_a_path_below_a_file_is_refused(folder: Path) -> None:
     (folder / "file").touch()
     for path in (folder / "file" / "s", folder / "file" / "deeper" / "s"):
         with pytest.raises(SocketRefused, match="not inside a folder"):
-            bind(path, others=False)
+            bind(path)
 
 
 def test_two_that_start_at_once_do_not_remove_each_others_socket(folder: Path) -> None:
@@ -206,10 +206,10 @@ def test_two_that_start_at_once_do_not_remove_each_others_socket(folder: Path) -
     fcntl.flock(fd, fcntl.LOCK_EX)
     try:
         with pytest.raises(SocketRefused, match="another program holds"):
-            bind(folder / "s", others=False)
+            bind(folder / "s")
     finally:
         os.close(fd)
-    bind(folder / "s", others=False).release()
+    bind(folder / "s").release()
 
 
 @needs_root
@@ -222,7 +222,7 @@ def test_a_folder_that_may_not_be_written_is_a_plain_refusal(folder: Path) -> No
 
 @needs_root
 def test_another_users_socket_is_not_taken_for_a_stale_one(folder: Path) -> None:
-    folder.chmod(0o777)
+    os.chown(folder, 65534, 65534)
     with listening(folder / "s"), umask(0):
         (folder / "s").chmod(0o600)
         assert "cannot be asked who listens there" in bind_as_nobody(folder, "s")
@@ -230,7 +230,7 @@ def test_another_users_socket_is_not_taken_for_a_stale_one(folder: Path) -> None
 
 
 def test_releasing_removes_the_path(folder: Path) -> None:
-    address = bind(folder / "s", others=False)
+    address = bind(folder / "s")
     address.release()
     assert list(folder.iterdir()) == []
     assert address.socket.fileno() == -1
@@ -238,7 +238,7 @@ def test_releasing_removes_the_path(folder: Path) -> None:
 
 def test_releasing_leaves_what_somebody_put_in_its_place(folder: Path) -> None:
     path = folder / "s"
-    address = bind(path, others=False)
+    address = bind(path)
     path.unlink()
     with listening(path):
         address.release()
@@ -246,7 +246,7 @@ def test_releasing_leaves_what_somebody_put_in_its_place(folder: Path) -> None:
 
 
 def test_releasing_what_is_gone_is_no_failure(folder: Path) -> None:
-    address = bind(folder / "a" / "s", others=False)
+    address = bind(folder / "a" / "s")
     (folder / "a" / "s").unlink()
     (folder / "a").rmdir()
     address.release()

@@ -54,7 +54,7 @@ async def test_one_user_with_all_its_connections_shuts_out_no_other(folder: Path
 async def test_beyond_what_the_process_has_descriptors_for_one_is_told_so(
     on: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "most_connections", lambda: 2)
+    monkeypatch.setattr(listener, "most_connections", lambda: 4)
     peers = [await on.peer() for _ in range(2)]
     for peer in peers:
         await peer.call("hello")

@@ -233,7 +233,7 @@ async def test_one_that_never_reads_while_ten_thousand_things_change_harms_nobod
             moved = await peer.call("session.transfer", **{"from": source, "to": target})
             assert moved == {"reminders": 500}
             assert len(await so_far(reading)) == 500
-        assert first_watcher(on)._waiting_bytes <= MIB
+        assert first_watcher(on).waiting_bytes <= MIB
         late = await Peer.over(sock)
         await until_heard(late, None)
         await peer.create("c")

@@ -166,7 +166,7 @@ async def test_only_an_admin_may_watch_others_and_that_is_logged(folder: Path) -
             await root.call("daemon.watch", owner_uid=BEN)
             await star.call("daemon.watch", owner_uid="*", session_id="s")
         one, everybody = logs
-        assert (one["event"], one["owner_uid"], one["by_uid"]) == ("watch_began", BEN, 0)
+        assert (one["event"], one["owner_uid"], one["by_uid"]) == ("owner_named", BEN, 0)
         assert (everybody["owner_uid"], everybody["session_id"]) == ("*", "s")
         tell(on, 1, owner=BEN)
         tell(on, 2, owner=ADA, session="t")
@@ -218,7 +218,7 @@ async def test_one_that_never_reads_harms_nobody_and_then_hears_that_it_lagged(
         for first in range(1, 10_001, 100):
             tell(on, *range(first, first + 100))
             assert await heard(other, 100) == told[first - 1 : first + 99]
-        assert first_watcher(on)._waiting_bytes <= MIB
+        assert first_watcher(on).waiting_bytes <= MIB
         peer = await Peer.over(sock)
         before = await until_heard(peer, None)
         tell(on, 10_001)
@@ -313,7 +313,7 @@ class Gate:
 
 
 def watcher(gate: Gate, max_bytes: int = 30) -> PeerWatcher:
-    return PeerWatcher(Watchers(), max_bytes=max_bytes, offer=gate.offer)
+    return PeerWatcher(Watchers(), max_bytes=max_bytes, offer=gate.offer, waits=lambda: None)
 
 
 def test_what_waits_goes_in_its_order_and_before_what_comes_later() -> None:

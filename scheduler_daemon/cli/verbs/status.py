@@ -110,6 +110,9 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
     if fault is not None:
         since = "written again since" if fault["over"] else "nothing written since"
         facts["last fault"] = f"{fault['code']}, {_when(fault['at'], now, zone)}, {since}"
+    if "last_accept_failure_at" in status:
+        at = _when(status["last_accept_failure_at"], now, zone)
+        facts["refused"] = f"a new connection, for want of descriptors or memory, {at}"
     if "free_disk_bytes" in status:
         facts["free disk"] = f"{status['free_disk_bytes'] // health.MIB} MiB"
     for name, value in facts.items():
