@@ -71,7 +71,7 @@ def restore(source: Path, database: Path, stamp: str) -> Path | None:
 @contextmanager
 def held(database: Path) -> Iterator[None]:
     """Hold the database as a daemon would, so that none starts. DatabaseRefused."""
-    make_private(database)
+    make_private(database, for_its_owner=os.geteuid() == 0)
     try:
         examine(database)
     except DatabaseRefused as error:
@@ -239,7 +239,7 @@ def _owner(database: Path) -> os.stat_result:
 def _give(path: Path, owner: os.stat_result) -> None:
     """Let the daemon's user have what root made for it."""
     if os.geteuid() == 0:
-        os.chown(path, owner.st_uid, owner.st_gid)
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _sync(path: Path) -> None:

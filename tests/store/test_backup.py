@@ -295,7 +295,12 @@ def test_root_gives_the_files_to_whoever_has_the_database(
 ) -> None:
     given: list[tuple[str, int, int]] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(os, "chown", lambda path, uid, gid: given.append((path.suffix, uid, gid)))
+
+    def chown(path: Path, uid: int, gid: int, *, follow_symlinks: bool) -> None:
+        assert not follow_symlinks
+        given.append((path.suffix, uid, gid))
+
+    monkeypatch.setattr(os, "chown", chown)
     restore(copy, filled, STAMP)
     found = filled.stat()
     assert given == [
