@@ -6,7 +6,8 @@ It awaits the file and the clock, never a host: each message is a task of its ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Literal
 
 from scheduler_daemon.clock import Clock, Handle
@@ -22,7 +23,7 @@ from scheduler_daemon.store.retention import Keep
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.targets import Targets
 from scheduler_daemon.telling import Teller
-from scheduler_daemon.troubles import RETRY_SECONDS, Confined, Troubles, asked_to_end
+from scheduler_daemon.troubles import RETRY_SECONDS, Confined, Troubles, Unfailing, asked_to_end
 from scheduler_daemon.unclaimed import Unclaimed
 from scheduler_daemon.under_way import UnderWay
 from scheduler_daemon.upkeep import Upkeep
@@ -65,12 +66,21 @@ class Scheduler:
         ended = troubles.kept_from("telling_failed", teller.ended)
         planner = Planner(clock, store, settled, max_frame_bytes=max_frame_bytes)
         self._planner = planner
-        self.under_way = UnderWay(self._look_at)
+        self._unfailing = unfailing = Unfailing(clock, troubles)
+        self.under_way = UnderWay(self._look_at, unfailing)
         self._sender = Sender(
-            clock, store, hosts, planner, self.under_way, troubles, self._state_changed, dispatched
+            clock,
+            store,
+            hosts,
+            planner,
+            self.under_way,
+            troubles,
+            unfailing,
+            self._state_changed,
+            dispatched,
         )
         self._unclaimed = Unclaimed(clock, store.reader, hosts, unclaimed_warn_seconds)
-        self._upkeep = Upkeep(clock, store, planner, troubles, self.changed, self.rescan, ended)
+        self._upkeep = Upkeep(clock, store, planner, unfailing, self.changed, self.rescan, ended)
         removed = troubles.kept_from("telling_failed", teller.removed)
         self._retention = Retention(clock, store, keep, removed)
         self._states: dict[Key, SessionState] = {}
@@ -119,8 +129,7 @@ class Scheduler:
         self._begin_upkeep()
 
     def _begin_upkeep(self) -> None:
-        with self.troubles.caught("upkeep_failed"):
-            self._upkeep.start()
+        self._unfailing.call("upkeep_failed", self._upkeep.start)
 
     def rescan(self) -> None:
         """Read everything again: the clock was set, or the file changed in a way not known."""
@@ -391,20 +400,22 @@ class Scheduler:
     def _admitted_late(self, host: Host, followup: FollowUp, message_id: str | None) -> None:
         """An admission after its time-out counts: its receipt is written before anything else."""
         state = self._state((followup.owner_uid, followup.session_id))
-        state.read_admission(followup)
         self.under_way.begin(followup)
-        task = asyncio.create_task(self._record_late(state, host.name, followup, message_id))
+        state.read_admission(followup)
+        receipt = (state, followup, self._clock.now(), host.name, message_id)
+        record = partial(self._sender.record, *receipt)
+        task = asyncio.create_task(self._record_late(state, followup, record))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _record_late(
-        self, state: SessionState, host: str, followup: FollowUp, message_id: str | None
+        self, state: SessionState, followup: FollowUp, record: Callable[[], Awaitable[None]]
     ) -> None:
         with self._confined.to(state.key):
             try:
-                await self._sender.record(state, followup, host, message_id)
+                await self._unfailing.run("receipt_not_written", record)
             finally:
-                self.under_way.end(followup)
+                self._unfailing.call("not_ended", partial(self.under_way.end, followup))
             state.resume()
             self._look_at(state.key)
 

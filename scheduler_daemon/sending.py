@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import random
 from typing import Literal
 
@@ -12,7 +13,7 @@ from scheduler_daemon.clock import Clock
 from scheduler_daemon.delivery.backoff import pause
 from scheduler_daemon.delivery.framing import followup_params
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import FollowUp, Occurrence
+from scheduler_daemon.model import FollowUp, Instant, Occurrence
 from scheduler_daemon.planning import Next, Planner, Then, Unbuilt
 from scheduler_daemon.server.hosts import (
     Admitted,
@@ -38,7 +39,7 @@ from scheduler_daemon.sessions import (
     record_of,
 )
 from scheduler_daemon.store.store import Left, Store
-from scheduler_daemon.troubles import Troubles, asked_to_end
+from scheduler_daemon.troubles import Troubles, Unfailing, asked_to_end
 from scheduler_daemon.under_way import UnderWay, carries
 
 UNBUILT = "the daemon could not put the message together; its log says why"
@@ -65,6 +66,7 @@ class Sender:
         planner: Planner,
         under_way: UnderWay,
         troubles: Troubles,
+        unfailing: Unfailing,
         changed: Callable[[SessionState], None],
         dispatched: Callable[[FollowUp, Left], None],
     ) -> None:
@@ -74,6 +76,7 @@ class Sender:
         self._planner = planner
         self._under_way = under_way
         self._troubles = troubles
+        self._unfailing = unfailing
         self._changed = changed
         self._dispatched = dispatched
         self.stopping = False
@@ -124,11 +127,13 @@ class Sender:
             if not isinstance(outcome, Admitted):
                 return self._not_admitted(state, host, push, tried, outcome)
             state.read_admission(followup)
-            await self.record(state, followup, host.name, outcome.message_id)
+            # With the instant of the answer, however long writing it takes.
+            receipt = (state, followup, self._clock.now(), host.name, outcome.message_id)
+            await self._unfailing.run("receipt_not_written", partial(self.record, *receipt))
             return Then.LOOK
         finally:
             state.pushed = None
-            self._under_way.end(followup)
+            self._unfailing.call("not_ended", partial(self._under_way.end, followup))
 
     def _unframed(self, state: SessionState, message: MessageKey, followup: FollowUp) -> Next:
         """Those of a batch that cannot be framed step aside, and the others go without them."""
@@ -213,32 +218,23 @@ class Sender:
         self._changed(state)
 
     async def record(
-        self, state: SessionState, followup: FollowUp, host: str, message_id: str | None
+        self,
+        state: SessionState,
+        followup: FollowUp,
+        admitted_at: Instant,
+        host: str,
+        message_id: str | None,
     ) -> None:
-        """Write the receipt of an admission that `state` knows of, however often it takes.
+        """Write the receipt of an admission that `state` knows of; repeat it until it raises not.
 
         Nothing of it is pushed again while the process lives.
         """
-        admitted_at = self._clock.now()
-        attempts = 0
-        while True:
-            try:
-                left = await self._store.record(followup, admitted_at, host, message_id)
-                state.recorded(followup)
-                break
-            except (Exception, asyncio.CancelledError) as error:
-                if asked_to_end(error):
-                    raise
-                self._troubles.met("receipt_not_written", error, **_ids(followup))
-            attempts += 1
-            await self._wait(pause(attempts, random()))  # noqa: S311  jitter, no secret
+        left = await self._store.record(followup, admitted_at, host, message_id)
+        ids = _ids(followup)
+        state.recorded(followup)
+        # Nothing from here on raises: it would be done twice.
         self._dispatched(followup, left)
-        log.info("followup_admitted", host=host, message_id=message_id, **_ids(followup))
-
-    async def _wait(self, seconds: float) -> None:
-        over = asyncio.Event()
-        self._clock.call_later(seconds, over.set)
-        await over.wait()
+        log.info("followup_admitted", host=host, message_id=message_id, **ids)
 
 
 def _whose(state: SessionState) -> dict[str, object]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ParamSpec
+from functools import partial
+from random import random
+from typing import Any, ParamSpec, TypeVar
 
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.delivery.backoff import LONGEST_SECONDS, pause
@@ -22,6 +24,7 @@ KINDS_KEPT = 100
 """Kinds of lines of which it is remembered when they were written."""
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 log = get_logger(__name__)
 
@@ -123,6 +126,56 @@ class Confined:
     def _take_up(self, key: Key) -> None:
         self._waiting.discard(key)
         self._again(key)
+
+
+class Unfailing:
+    """Does what must not be left undone: again after pauses that grow, however often it takes."""
+
+    def __init__(self, clock: Clock, troubles: Troubles) -> None:
+        self._clock = clock
+        self._troubles = troubles
+
+    async def run(
+        self,
+        event: str,
+        act: Callable[[], Awaitable[T]],
+        *,
+        longest: float = LONGEST_SECONDS,
+        **ids: object,
+    ) -> T:
+        """What `act` gives; no pause before it is awaited again has more seconds than `longest`."""
+        attempts = 0
+        while True:
+            try:
+                return await act()
+            except (Exception, asyncio.CancelledError) as error:
+                if asked_to_end(error):
+                    raise
+                self._troubles.met(event, error, **ids)
+            attempts += 1
+            over = asyncio.Event()
+            timer = self._clock.call_later(min(_jittered(attempts), longest), over.set)
+            try:
+                await over.wait()
+            finally:
+                timer.cancel()
+
+    def call(self, event: str, act: Callable[[], object]) -> None:
+        """Call `act` now, and again from timers where it raises."""
+        self._attempt(event, act, 1)
+
+    def _attempt(self, event: str, act: Callable[[], object], attempts: int) -> None:
+        done = False
+        with self._troubles.caught(event):
+            act()
+            done = True
+        if not done:
+            again = partial(self._attempt, event, act, attempts + 1)
+            self._clock.call_later(_jittered(attempts), again)
+
+
+def _jittered(attempts: int) -> float:
+    return pause(attempts, random())  # noqa: S311  jitter, no secret
 
 
 def asked_to_end(error: BaseException) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeAlias
 
 from scheduler_daemon.model import FollowUp, Occurrence
 from scheduler_daemon.server.hosts import Key
+from scheduler_daemon.troubles import Unfailing
 
 Mark: TypeAlias = int | str
 """What is pushed once at a time: a reminder by its number, a run by hand by its occurrence."""
@@ -20,8 +22,9 @@ class UnderWay:
     push has come to an end. `again` is called with each Session that was kept from pushing.
     """
 
-    def __init__(self, again: Callable[[Key], None]) -> None:
+    def __init__(self, again: Callable[[Key], None], unfailing: Unfailing) -> None:
         self._again = again
+        self._unfailing = unfailing
         self._carried: dict[Mark, list[tuple[Key, Occurrence]]] = {}
         self._held: dict[Mark, int] = {}
         self._kept: dict[Mark, dict[Key, None]] = {}
@@ -44,7 +47,7 @@ class UnderWay:
             del carried[next(n for n, other in enumerate(carried) if other[1] is each)]
             if not carried:
                 del self._carried[mark]
-                self._let_go(mark)
+                self._unfailing.call("not_let_go", partial(self._let_go, mark))
 
     def of(self, number: int) -> tuple[Key, Occurrence] | None:
         """Where an occurrence of a reminder's own is under way, None where none is."""
@@ -60,7 +63,7 @@ class UnderWay:
             self._held[number] -= 1
             if not self._held[number]:
                 del self._held[number]
-                self._let_go(number)
+                self._unfailing.call("not_let_go", partial(self._let_go, number))
 
     @contextmanager
     def ending(self) -> Iterator[set[Mark]]:

@@ -20,7 +20,7 @@ from scheduler_daemon.store.upkeep import (
     end_beyond,
     recompute_zones,
 )
-from scheduler_daemon.troubles import RETRY_SECONDS, Troubles, asked_to_end
+from scheduler_daemon.troubles import RETRY_SECONDS, Unfailing
 
 log = get_logger(__name__)
 
@@ -39,7 +39,7 @@ class Upkeep:
         clock: Clock,
         store: Store,
         planner: Planner,
-        troubles: Troubles,
+        unfailing: Unfailing,
         changed: Callable[[Key], None],
         lost: Callable[[], None],
         ended: Callable[[Reminder], None],
@@ -47,12 +47,12 @@ class Upkeep:
         self._clock = clock
         self._store = store
         self._planner = planner
-        self._troubles = troubles
+        self._unfailing = unfailing
         self._changed = changed
         self._lost = lost
         self._ended = ended
         self._task: asyncio.Task[None] | None = None
-        self._retry: Handle | None = None
+        self._timer: Handle | None = None
         self._again = False
         self._unchecked = True
 
@@ -60,7 +60,8 @@ class Upkeep:
         """Begin, or begin again when it is done with what it does."""
         self._again = True
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="upkeep")
+            run = self._unfailing.run("upkeep_failed", self._run, longest=RETRY_SECONDS)
+            self._task = asyncio.create_task(run, name="upkeep")
 
     def check(self) -> None:
         """Begin with what an edit by hand may have left wrong."""
@@ -69,8 +70,8 @@ class Upkeep:
 
     async def stop(self) -> None:
         """Leave what is not done to the next start."""
-        if self._retry is not None:
-            self._retry.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -84,12 +85,10 @@ class Upkeep:
                 await self._correct_ahead()
                 await self._recompute_zones()
                 await self._end_beyond()
-            except (Exception, asyncio.CancelledError) as error:
-                if asked_to_end(error):
-                    raise
-                self._troubles.met("upkeep_failed", error)
+            except BaseException:
+                self._again = True
                 self._lost()
-                self._retry = self._clock.call_later(RETRY_SECONDS, self.start)
+                raise
 
     async def _check(self) -> None:
         self._unchecked = False  # what is edited meanwhile is seen at the next
@@ -143,7 +142,7 @@ class Upkeep:
             return
         if not trusted(self._clock):
             seconds = TRUSTED_AFTER_SECONDS - self._clock.steady()
-            self._retry = self._clock.call_later(seconds, self.start)
+            self._timer = self._clock.call_later(seconds, self.start)
             return
         done = False
         while not done:

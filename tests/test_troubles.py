@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler_daemon.errors import PersistenceFailed
-from scheduler_daemon.troubles import KINDS_KEPT, Confined, Troubles
+from scheduler_daemon.troubles import KINDS_KEPT, Confined, Troubles, Unfailing
 from tests.support.clock import ManualClock
 
 
@@ -166,3 +166,66 @@ async def test_a_session_is_taken_up_again_once_however_often_it_failed(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+class Failing:
+    """Fails so often, and counts its calls."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.calls = 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if self.calls <= self.times:
+            raise RuntimeError("a defect")
+        return self.calls
+
+    async def later(self) -> int:
+        return self()
+
+
+@pytest.mark.parametrize(("longest", "seconds"), [(300.0, 1 + 2 + 4 + 8), (1.0, 4)])
+async def test_what_must_not_be_left_undone_is_tried_again_after_pauses_until_it_is_done(
+    clock: ManualClock, troubles: Troubles, longest: float, seconds: int
+) -> None:
+    failing = Failing(4)
+    act = Unfailing(clock, troubles).run("not_done", failing.later, longest=longest, owner_uid=1)
+    task = asyncio.create_task(act)
+    passed = 0.0
+    while not task.done():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        if clock.pending_calls:
+            clock.advance(0.25)
+            passed += 0.25
+    assert await task == failing.calls == 5
+    assert seconds / 2 <= passed <= seconds + 4 * 0.25
+    assert troubles.count == 4
+
+
+async def test_what_must_not_be_left_undone_can_be_cancelled(
+    clock: ManualClock, troubles: Troubles
+) -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(Unfailing(clock, troubles).run("not_done", wait))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert troubles.count == 0
+
+
+async def test_what_is_called_is_called_at_once_and_from_timers_until_it_is_done(
+    clock: ManualClock, troubles: Troubles
+) -> None:
+    failing = Failing(2)
+    Unfailing(clock, troubles).call("not_done", failing)
+    assert failing.calls == 1
+    clock.advance(1)
+    assert failing.calls == 2
+    clock.advance(1000)
+    assert failing.calls == 3
+    assert troubles.count == 2

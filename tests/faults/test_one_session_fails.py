@@ -99,24 +99,16 @@ READS_THE_ANSWER = {
 ELSEWHERE = {
     "telling.Teller.removed": "once in 30 days; kept_from() stands around it as around the others",
     "upkeep.Upkeep.stop": "the daemon stops",
+    "unclaimed.Unclaimed.warn_after": "the settings are read again",
     "planning.Planner._recompute": "a race with upkeep",
     "delivery.plan.exact_bytes": "a batch of a megabyte",
     "delivery.plan._frame_bytes": "the same",
-    "sending.Sender._wait": "only beside another fault",
-    "sending._whose": "the same",
+    "sending._whose": "only beside another fault",
     "sending.Sender._unframed": "the same",
     "sending._can_be_framed": "the same",
     "store.receipts._same_timing": "a race with a change",
 }
 """What no run here comes to."""
-
-LEFT_TO_A_RESTART = {
-    "sending.Sender.record": "it catches everything itself, and here it cannot even begin",
-    "upkeep.Upkeep._run": "the same",
-    "under_way.UnderWay.end": "rather kept back than pushed twice",
-    "under_way.UnderWay._let_go": "the same",
-}
-"""Where the Session itself is served once more only after a restart."""
 
 ONE_LINE = {
     "server.hosts.Push.settle": "a result is set; a push without one has its host's end",
@@ -369,13 +361,11 @@ async def test_what_fails_for_one_session_or_wake_leaves_all_others_served(
                 run.answer_what_is_open()
                 await run.advance(80, 5)
             await run.end()
-        if name not in LEFT_TO_A_RESTART:
-            check_log(run, fault, logs)
+        check_log(run, fault, logs)
         if name in ONE_LINE or name in ATTACHING:
             come_again(run, close=name in ONE_LINE)
             await run.end()
-        if name not in LEFT_TO_A_RESTART:
-            check_everybody(run, repeats=name in READS_THE_ANSWER)
+        check_everybody(run, repeats=name in READS_THE_ANSWER)
         assert fault.raised or name in LOOKED_AT or name in ELSEWHERE, "let a run come there"
         assert fault.raised <= 200, "it is tried without a pause"
 
