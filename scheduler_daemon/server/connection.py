@@ -279,8 +279,8 @@ class Connection(asyncio.Protocol):
     def uid(self) -> int:
         return self.caller.uid
 
-    def attach(self, sessions: list[str] | Literal["*"]) -> None:
-        """Let the host take these Sessions. Raises limit_reached."""
+    def attach(self, sessions: list[str] | Literal["*"], name: str) -> Host:
+        """Let the host, which has this name from now on, take Sessions. Raises limit_reached."""
         host = self.host()
         if sessions != "*":
             named = encode(sorted({*host.sessions, *sessions}))
@@ -290,9 +290,11 @@ class Connection(asyncio.Protocol):
                     'attach some on another connection, or take "*"',
                     field="sessions",
                 )
+        host.name = name
         # A half-closed peer still gets its answer, and nothing more.
         if not self._ending:
             self._scheduler.attach(host, sessions)
+        return host
 
     def detach(self, sessions: list[str] | Literal["*"]) -> None:
         """Take Sessions back from the host; `*` takes back everything."""

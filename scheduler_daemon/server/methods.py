@@ -32,7 +32,7 @@ class Connection(Protocol):
     def host(self) -> Host:
         """The host that this connection is, made at the first call."""
 
-    def attach(self, sessions: list[str] | Literal["*"]) -> None: ...
+    def attach(self, sessions: list[str] | Literal["*"], name: str) -> Host: ...
 
     def detach(self, sessions: list[str] | Literal["*"]) -> None: ...
 
@@ -71,9 +71,8 @@ async def _hello(connection: Connection, asked: params.Hello) -> calls.Hello:
 
 
 async def _attach(connection: Connection, asked: params.Attach) -> calls.Attached:
-    connection.attach(asked.sessions)  # nothing is sent before this answer: nothing is awaited
-    host = connection.host()
-    host.name = asked.name
+    # Nothing is sent before this answer: nothing is awaited.
+    host = connection.attach(asked.sessions, asked.name)
     if "max_in_flight" in asked.model_fields_set:
         host.max_in_flight = asked.max_in_flight
     return _attached(host)

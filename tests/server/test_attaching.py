@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from structlog.testing import capture_logs
+
 from scheduler_daemon.settings import MIB
 from tests.support.inprocess import Json, Peer, Running, request, running
 
@@ -40,6 +42,14 @@ async def test_attach_and_detach_give_the_sessions_as_now_attached(peer: Peer) -
 
 async def test_one_who_attached_nothing_may_detach(peer: Peer) -> None:
     assert await peer.call("host.detach", sessions=["s"]) == {"sessions": []}
+
+
+async def test_the_log_names_a_host_as_it_attaches(peer: Peer) -> None:
+    with capture_logs() as logs:
+        await peer.call("host.attach", name="one", sessions=["s"])
+        await peer.call("host.attach", name="two", sessions="*")
+    told = [line["host"] for line in logs if line["event"] == "host_attached"]
+    assert told == ["one", "two"]
 
 
 async def shown(peer: Peer) -> Json:
