@@ -58,7 +58,9 @@ def test_killed_while_targets_of_a_fast_clock_are_corrected_they_are_corrected_a
     host = build.start().healed()
     # Until they are corrected they lie far ahead, so nothing is overdue; the clock waits for that.
     ahead = instant_text(START.replace(year=START.year + 1))
-    build.until(lambda: not build.table("reminders", "status = 'active' AND computed_at > ?", ahead))
+    build.until(
+        lambda: not build.table("reminders", "status = 'active' AND computed_at > ?", ahead)
+    )
     assert build.turn("advance", 86_400)
     build.until(lambda: len(set(occurrences(host))) == len(ids) and not build.overdue())
     build.stop()
