@@ -80,8 +80,10 @@ class StatusBoard:
         )
         if next_wake_at is not None:
             view["next_wake_at"] = instant_text(next_wake_at)
-        if self._store.wrong() is not None:
+        wrong = self._store.wrong()
+        if wrong is not None:
             self.persistence_failed(now, PersistenceFailed.code)
+            self._scheduler.troubles.told("database_failed", wrong)
         if self._fault is not None:
             at, code, writes = self._fault
             over = self._store.writes > writes
@@ -102,6 +104,7 @@ class StatusBoard:
             "paused": counts.paused,
             "ended": counts.ended,
             "set_aside": counts.set_aside,
+            "runs": counts.runs,
         }
 
     async def _without_host(self, owner: int, now: Instant, overdue: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler_daemon import __version__
 from scheduler_daemon.desk import Caller
@@ -41,6 +42,7 @@ async def test_an_idle_daemon_says_what_it_is(world: World) -> None:
             "paused": 0,
             "ended": 0,
             "set_aside": 0,
+            "runs": 0,
         },
         "hosts": [],
         "retrying": [],
@@ -76,6 +78,18 @@ async def test_the_last_failure_of_the_file_is_shown(world: World) -> None:
         "code": "persistence_failed",
         "over": False,
     }
+
+
+async def test_what_only_the_status_page_finds_wrong_with_the_file_is_in_the_log(
+    world: World,
+) -> None:
+    """And once, however often somebody looks."""
+    world.path.rename(world.path.with_name("elsewhere"))
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert (await world.status())["last_persistence_error"]["code"] == "persistence_failed"
+    reasons = [line["reason"] for line in logs if line["event"] == "database_failed"]
+    assert reasons == ["the database file was moved, deleted or replaced"]
 
 
 async def test_a_failure_of_the_file_is_over_once_something_was_written(world: World) -> None:
@@ -153,9 +167,22 @@ async def test_reminders_are_counted_by_state_and_each_user_sees_its_own(world: 
         "paused": 1,
         "ended": 1,
         "set_aside": 1,
+        "runs": 0,
     }
     assert (await world.status(Caller(2000, False)))["counts"]["overdue"] == 1
     assert (await world.status(ADMIN))["counts"]["active"] == 0
+
+
+async def test_what_was_asked_for_by_hand_counts_until_a_host_admits_it(world: World) -> None:
+    asked = [await world.create("cold", after_seconds=600) for _ in range(2)]
+    for reminder_id in (*asked, asked[0]):
+        await world.act("run_now", reminder_id)
+    await world.act("run_now", await world.create("other", after_seconds=600))
+    counts = (await world.status())["counts"]
+    assert (counts["runs"], counts["overdue"]) == (4, 0)
+    assert (await world.status(ADMIN))["counts"]["runs"] == 0
+    await world.agent("cold", says=ADMIT)
+    assert (await world.status())["counts"]["runs"] == 1
 
 
 async def overdue_without_host(world: World) -> int:

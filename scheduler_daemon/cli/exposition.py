@@ -105,6 +105,8 @@ def _reminders(status: Status) -> Iterator[Metric]:
     counts = cast("Mapping[str, int]", status["counts"])
     for name, text in _COUNTS.items():
         yield _gauge(f"reminders_{name}", text, counts[name])
+    text = "Occurrences asked for by hand that no host has admitted yet."
+    yield _gauge("runs_by_hand", text, counts["runs"])
 
 
 def _hosts(status: Status) -> Iterator[Metric]:

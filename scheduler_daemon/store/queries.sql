@@ -147,6 +147,10 @@ UNION ALL SELECT 1 FROM dispatches WHERE occurrence_id = :occurrence_id
 -- How many occurrences by hand wait in a Session; grows with those, which a limit bounds.
 SELECT count(*) FROM runs WHERE owner_uid = :owner AND session_id = :session
 
+-- name: runs_of_owner
+-- How many occurrences by hand of an owner wait; grows with those, for status only.
+SELECT count(*) FROM runs WHERE owner_uid = :owner
+
 -- name: runs_of_reminder
 -- How many occurrences by hand of a reminder wait; grows with those.
 SELECT count(*) FROM runs WHERE reminder_number = :number

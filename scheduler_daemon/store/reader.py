@@ -72,13 +72,14 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Reminders of one owner by state; paused ones are active too."""
+    """Reminders of one owner by state; paused ones are active too. `runs` wait by hand."""
 
     active: int
     paused: int
     ended: int
     set_aside: int
     overdue: int
+    runs: int
 
 
 class Reader:
@@ -291,7 +292,8 @@ class Reader:
             row = conn.execute(QUERIES["counts_of_owner"], values).fetchone()
             (overdue,) = conn.execute(QUERIES["overdue_of_owner"], values).fetchone()
             active, paused, ended, set_aside = row or (0, 0, 0, 0)
-            return Counts(active, paused, ended, set_aside, overdue)
+            runs = value(conn, "runs_of_owner", {"owner": owner})
+            return Counts(active, paused, ended, set_aside, overdue, runs)
 
         return await self._look(question)
 

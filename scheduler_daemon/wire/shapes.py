@@ -257,7 +257,10 @@ FollowupAnswer = AdmittedAnswer | BusyAnswer | GoneAnswer
 
 
 class Counts(TypedDict):
-    """Reminders of the caller's own; `overdue_without_host` is part of `overdue`."""
+    """Reminders of the caller's own; `overdue_without_host` is part of `overdue`.
+
+    `runs` counts what was asked for by hand and no host has admitted yet.
+    """
 
     active: int
     overdue: int
@@ -265,6 +268,7 @@ class Counts(TypedDict):
     paused: int
     ended: int
     set_aside: int
+    runs: int
 
 
 class HostStatus(TypedDict):

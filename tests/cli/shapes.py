@@ -88,6 +88,7 @@ def status(**changes: Any) -> dict[str, Any]:
             "paused": 0,
             "ended": 4,
             "set_aside": 0,
+            "runs": 0,
         },
         "hosts": [],
         "retrying": [],

@@ -54,6 +54,7 @@ EXPECTED = {
     "scheduler_daemon_reminders_paused": 0,
     "scheduler_daemon_reminders_ended": 4,
     "scheduler_daemon_reminders_set_aside": 0,
+    "scheduler_daemon_runs_by_hand": 0,
     "scheduler_daemon_hosts": 2,
     "scheduler_daemon_followups_in_flight": 3,
     "scheduler_daemon_followups_retrying busy": 2,

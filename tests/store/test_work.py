@@ -22,7 +22,7 @@ from tests.store.support import OWNER, T0, later, new_file
 
 ROWS = int(os.environ.get("SCHEDULER_DAEMON_TEST_ROWS", "100000"))
 
-GROWS = {"overdue_of_owner", "overdue_of_session"}
+GROWS = {"overdue_of_owner", "overdue_of_session", "runs_of_owner"}
 """What counts visits what it counts: the status page alone asks for it."""
 
 OF_A_SESSION = {

@@ -104,8 +104,12 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
         "started": _when(status["started_at"], now, zone),
         "next wake": _next_wake(status, now, zone),
         "database": status.get("database"),
-        "reminders": ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in status["counts"].items()),
+        "reminders": ", ".join(
+            f"{n} {k.replace('_', ' ')}" for k, n in status["counts"].items() if k != "runs"
+        ),
     }
+    if status["counts"]["runs"]:
+        facts["by hand"] = f"{status['counts']['runs']} asked for and not admitted yet"
     fault = status.get("last_persistence_error")
     if fault is not None:
         since = "written again since" if fault["over"] else "nothing written since"
