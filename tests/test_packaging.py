@@ -17,15 +17,16 @@ from scheduler_daemon.cli import main as schedctl
 from scheduler_daemon.settings import SCHEMA
 from tests.support.fresh import unmeasured
 
+FOR_DEVELOPERS = {"dev", "release"}
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
 
 
 def release_requirements() -> list[Requirement]:
-    """What a user may install: the dependencies and those of the extras, save the developers'."""
+    """What a user may install: the dependencies, and those of the extras for users."""
     extras = PROJECT["optional-dependencies"]
-    lines = [line for name in extras if name != "dev" for line in extras[name]]
+    lines = [line for name in extras if name not in FOR_DEVELOPERS for line in extras[name]]
     return [Requirement(line) for line in [*PROJECT["dependencies"], *lines]]
 
 
@@ -34,14 +35,13 @@ def test_every_dependency_of_a_release_is_pinned_to_a_version_that_it_takes(
     wanted: Requirement,
 ) -> None:
     pins = dict(re.findall(r"^([a-z0-9-]+)==([^\s;]+)", CONSTRAINTS, re.MULTILINE))
-    if PROJECT["name"] != wanted.name:
-        assert wanted.name in pins, "write constraints.txt again, by the command in its head"
-        assert wanted.specifier.contains(pins[wanted.name])
+    assert wanted.name in pins, "write constraints.txt again, by the command in its head"
+    assert wanted.specifier.contains(pins[wanted.name])
 
 
 def test_the_command_in_the_head_of_the_constraints_names_every_extra_of_a_release() -> None:
     named = set(re.findall(r"--extra (\S+)", CONSTRAINTS))
-    assert named == set(PROJECT["optional-dependencies"]) - {"dev"}
+    assert named == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS
 
 
 def test_the_version_stands_in_one_place_and_the_change_log_knows_it() -> None:
