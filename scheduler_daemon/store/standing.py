@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scheduler_daemon.store.database import open_file
+from scheduler_daemon.store.room import reserve
 
 MOVED = "the database file was moved, deleted or replaced"
 CUT_OFF = "the database file was cut off"
@@ -43,7 +44,7 @@ class Standing:
         self._paths = [path, path.with_name(f"{path.name}-wal")]
         self._fds: list[int] = []
         self._opened = self._look()
-        self._file = self._open(path, os.O_RDONLY)
+        self._file = self._open(path, os.O_RDWR)
         self._size = os.fstat(self._file).st_size if self._file is not None else 0
         self._index = self._open(path.with_name(f"{path.name}-shm"), os.O_RDONLY)
         self._mark = self._open(path.with_name(f"{path.name}.mark"), os.O_RDWR | os.O_CREAT)
@@ -89,6 +90,11 @@ class Standing:
                 return True
         self._size = size
         return False
+
+    def reserve(self, conn: sqlite3.Connection) -> None:
+        """Let the file have room for the open transaction. Raises DiskFull."""
+        if self._file is not None:
+            reserve(conn, self._file)
 
     def note(self) -> None:
         """A commit is in the log: a later start sees when it is there no more.

@@ -19,6 +19,7 @@ from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.store.database import Database, is_of_the_file
 from scheduler_daemon.store.mending import count_all, is_of_counts
+from scheduler_daemon.store.room import FULL, DiskFull, is_full, make_room
 from scheduler_daemon.store.standing import Standing
 
 GROUP_LIMIT = 64
@@ -142,8 +143,22 @@ class Writer:
     def _together(self, conn: sqlite3.Connection, acts: list[Act]) -> list[Outcome] | None:
         """The outcomes of acts in one transaction; none at all where a foreign lock kept it out.
 
-        None when SQLite gave up the whole transaction under one of them: nothing was stored.
+        None when the whole transaction was given up, under one of several: nothing was stored.
         """
+        for how in ("RESTART", "TRUNCATE", None):
+            try:
+                return self._once(conn, acts)
+            except DiskFull:
+                conn.rollback()
+                if how is None or not make_room(conn, how):
+                    break
+        if len(acts) > 1:
+            return None
+        self._failed(FULL)
+        return [(False, PersistenceFailed(FAILED))]
+
+    def _once(self, conn: sqlite3.Connection, acts: list[Act]) -> list[Outcome] | None:
+        """As `_together`, with the room that there is. Raises DiskFull; nothing was stored then."""
         try:
             conn.rollback()  # what a defect left open was not acknowledged
             conn.execute("BEGIN IMMEDIATE")
@@ -164,7 +179,9 @@ class Writer:
         """What the act gave, None when SQLite gave up the whole transaction under it."""
         try:
             return (True, _in_savepoint(conn, act))
-        except Exception as error:  # noqa: BLE001  it is its caller's, whatever it is
+        except Exception as error:
+            if is_full(error):
+                raise DiskFull(FULL) from error
             refusal = self._refusal(error)
             return (False, refusal) if _undo(conn, "ROLLBACK TO act", "RELEASE act") else None
 
@@ -183,15 +200,16 @@ class Writer:
             self._failed(wrong)
             _undo(conn, "ROLLBACK")
             return _instead(outcomes, certain=True)
+        self._standing.reserve(conn)
         try:
             conn.execute("COMMIT")
         except sqlite3.Error as error:
+            if is_full(error):  # which leaves it unwritten
+                raise DiskFull(FULL) from error
             self._failed(str(error))
-            # While it is still open nothing of it was written, and a full disk leaves it unwritten.
-            # Otherwise its last frame may have reached the log, and a restart would find it there.
-            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            undone = _undo(conn, "ROLLBACK")
-            return _instead(outcomes, certain=full or undone)
+            # While it is still open nothing of it was written. Otherwise its last frame may have
+            # reached the log, and a restart would find it there.
+            return _instead(outcomes, certain=_undo(conn, "ROLLBACK"))
         wrong = self._standing.wrong()
         if wrong is not None:
             self._failed(wrong)

@@ -24,12 +24,17 @@ from scheduler_daemon.store.migrate import known, migrate
 from tests.acceptance.steps import make_soon
 from tests.faults.disk import WRITE, Disk, after_a_crash, compiled, prompts_in
 from tests.faults.test_disk_errors import check_truth, create, troubles
-from tests.support.peer import SILENCE
+from tests.support.peer import SILENCE, Followup, Peer
 from tests.support.process import DaemonProcess
 
 pytestmark = pytest.mark.acceptance
 
 SIZE = 2 << 20
+BRING_OVER = """
+import sqlite3, sys
+conn = sqlite3.connect(sys.argv[1], timeout=60)
+assert conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+"""
 MOUNT = 'mount -t tmpfs -o size=2m,mode=700 none "$0" && exec "$@"'
 
 
@@ -62,13 +67,37 @@ class SmallDisk:
             with self._disk.fails(WRITE, error=errno.ENOSPC, after=leave // 2048):
                 yield
             return
-        filler = self.database.with_name("filler")
-        room = shutil.disk_usage(filler.parent).free
-        filler.write_bytes(bytes(max(0, room - leave)))
+        self._filler.write_bytes(bytes(max(0, self._room() - leave)))
         try:
             yield
         finally:
-            filler.unlink()
+            self._filler.unlink()
+
+    @property
+    def _filler(self) -> Path:
+        return self.database.with_name("filler")
+
+    def _room(self) -> int:
+        return shutil.disk_usage(self.database.parent).free
+
+    @property
+    def log_size(self) -> int:
+        return self.database.with_name("scheduler.db-wal").stat().st_size
+
+    def free(self, size: int) -> None:
+        """Give back so many bytes of a disk that is full."""
+        with self._filler.open("r+b") as file:
+            file.truncate(self._filler.stat().st_size - size)
+
+    def take_the_log(self) -> None:
+        """What a full disk has left for writes is the log's: somebody else takes that."""
+        if self._disk:
+            return
+        command = ["nsenter", "--user", "--mount", "--preserve-credentials"]
+        command += [f"--target={self._daemon.pid}", sys.executable, "-c", BRING_OVER]
+        subprocess.run([*command, str(self._daemon.database)], check=True)
+        with self._filler.open("ab") as file:
+            file.write(bytes(self._room()))
 
     def found(self, folder: Path) -> set[str]:
         """The prompts that a restart would find now."""
@@ -135,19 +164,74 @@ def test_creations_on_a_full_disk_are_answered_truly_and_it_recovers(
     assert said["persistence_failed"] > 5
 
 
-def test_receipts_on_a_full_disk_wait_for_room_and_nothing_is_pushed_again(
+def until_refused(peer: Peer, size: int) -> int:
+    """How many creations of so many characters there is room for."""
+    made = 0
+    while create(peer, "x" * size) == "made":
+        made += 1
+    return made
+
+
+def test_room_that_is_freed_goes_to_reminders_and_not_to_the_log(
     daemon: DaemonProcess, small: SmallDisk
 ) -> None:
-    peer, host = daemon.peer(), daemon.peer()
+    """Nor is that of the log lost to them: it is brought over on a disk without a free byte."""
+    if unshared() is None:
+        pytest.skip("this machine does not let a user mount a file system in a namespace")
+    peer = daemon.peer()
+    for _ in range(20):
+        assert create(peer, "small") == "made"
+    before = small.log_size
+    with small.full(0):
+        made = until_refused(peer, 10_000)
+        logs, files = [small.log_size], [small.database.stat().st_size]
+        for _ in range(3):
+            small.free(100_000)
+            assert {create(peer, "small") for _ in range(30)} == {"made"}
+            assert peer.call("daemon.status")["last_persistence_error"]["over"] is True
+            until_refused(peer, 10_000)
+            logs.append(small.log_size)
+            files.append(small.database.stat().st_size)
+    print(f"a log of {before} bytes became {made} reminders of 10,000 characters;")
+    print(f"then, each time that 100,000 bytes were freed: logs {logs}, files {files}")
+    assert made * 10_000 > before / 2
+    assert max(logs) < 100_000
+    assert files[-1] - files[0] > 200_000
+
+
+def ten_followups(peer: Peer, host: Peer) -> list[Followup]:
+    """Each of another Session, pushed and not answered yet."""
     host.reply = SILENCE
     sessions = [f"s{number}" for number in range(10)]
     host.attach(sessions, max_in_flight=10)
     for session in sessions:
         make_soon(peer, session, "once")
-    followups = [host.next_followup(session) for session in sessions]
+    return [host.next_followup(session) for session in sessions]
+
+
+def test_receipts_on_a_full_disk_have_the_room_of_the_log(
+    daemon: DaemonProcess, small: SmallDisk
+) -> None:
+    if unshared() is None:
+        pytest.skip("this machine does not let a user mount a file system in a namespace")
+    peer, host = daemon.peer(), daemon.peer()
+    followups = ten_followups(peer, host)
     with small.full(0):
-        for _ in range(20):  # what room there is within the file and its log
-            create(peer, "x" * 30_000)
+        for followup in followups:
+            host.answer(followup)
+        for followup in followups:
+            daemon.logged("followup_admitted", followup_id=followup.params["followup_id"])
+    assert not daemon.events("receipt_not_written")
+
+
+def test_receipts_on_a_full_disk_wait_for_room_and_nothing_is_pushed_again(
+    daemon: DaemonProcess, small: SmallDisk
+) -> None:
+    peer, host = daemon.peer(), daemon.peer()
+    followups = ten_followups(peer, host)
+    sessions = [followup.session for followup in followups]
+    with small.full(0):
+        small.take_the_log()
         for followup in followups:
             host.answer(followup)
         daemon.logged("receipt_not_written")

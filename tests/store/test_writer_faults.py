@@ -15,6 +15,7 @@ import pytest
 
 from scheduler_daemon.errors import LimitReached, PersistenceFailed, PersistenceUncertain
 from scheduler_daemon.store.database import connect
+from scheduler_daemon.store.room import FULL
 from scheduler_daemon.store.standing import CUT_OFF, MOVED
 from scheduler_daemon.store.writer import FAILED, UNCERTAIN
 from tests.store.support import by_hand
@@ -111,8 +112,9 @@ async def test_a_full_disk_fails_what_does_not_fit_and_nothing_else(writing: Ben
     assert [type(given[1]), type(given[3])] == [PersistenceFailed] * 2
     assert given[1] is not given[3]
     assert writing.stored() == ["a", "b", "c"]
-    assert set(writing.failures) == {"database or disk is full"}
-    assert writing.transactions == 1 + 5
+    assert writing.failures == [FULL, FULL]
+    # Of what finds no room each is tried again with that of the log, and with all of that.
+    assert writing.transactions == 3 + (1 + 3 + 1 + 3 + 1)
 
 
 # --- the commit fails
@@ -166,38 +168,75 @@ async def test_after_an_error_of_the_disk_in_the_commit_it_is_not_known(writing:
 
 
 class _FullAtCommit(sqlite3.Connection):
-    """A connection whose first commit of a write meets a full disk, as SQLite reports it."""
+    """A connection whose first `times` commits meet a full disk, as SQLite reports it."""
 
-    met = False
+    times = 0
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-        if sql != "COMMIT" or self.met:
+        if sql != "COMMIT" or not self.times:
             return super().execute(sql, *values)
-        self.met = True
+        self.times -= 1
         super().execute("ROLLBACK")  # which SQLite does by itself then
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
 
 
-async def test_a_commit_that_the_full_disk_refused_stored_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No disk can be filled here between a statement and its commit: the error is made."""
+def full_at_commit(monkeypatch: pytest.MonkeyPatch, times: int) -> Callable[[Path], Any]:
+    """Opens such a connection. No disk can be filled here between a statement and its commit."""
+    original = sqlite3.connect
 
     def connection(path: Path) -> sqlite3.Connection:
         with monkeypatch.context() as patch:
-            original = sqlite3.connect
             patch.setattr(
                 sqlite3, "connect", lambda *a, **k: original(*a, factory=_FullAtCommit, **k)
             )
-            return connect(path, read_only=False)
+            conn = connect(path, read_only=False)
+        assert isinstance(conn, _FullAtCommit)
+        conn.times = times
+        return conn
 
-    async with bench(path, connection) as writing:
+    return connection
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_commit_that_the_full_disk_refused_finds_the_room_of_the_log(
+    path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    async with bench(path, full_at_commit(monkeypatch, times)) as writing:
+        assert await writing.together(write("a"), write("b")) == ["a", "b"]
+        assert writing.stored() == ["a", "b"]
+        assert writing.failures == []
+        assert writing.transactions == 1 + times
+
+
+async def test_a_commit_that_the_full_disk_refused_stored_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit together is tried alone, and each hears what is true of it."""
+    async with bench(path, full_at_commit(monkeypatch, 3 + 3)) as writing:
         given = await writing.together(write("a"), write("b"))
-        assert [type(error) for error in given] == [PersistenceFailed] * 2
-        assert writing.stored() == []
+        assert isinstance(given[0], PersistenceFailed)
+        assert given[1] == "b"
+        assert writing.stored() == ["b"]
+        assert writing.failures == [FULL]
+
+
+async def test_while_somebody_reads_a_full_disk_is_not_tried_in_vain(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log cannot be brought over then: what else is in it would be lost to the reader."""
+    async with bench(path, full_at_commit(monkeypatch, 0)) as writing:
         assert await writing.together(write("a")) == ["a"]
+        with by_hand(path) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT name FROM written").fetchall() == [("a",)]
+            assert await writing.together(write("b")) == ["b"]
+            assert isinstance(writing.conn, _FullAtCommit)
+            writing.conn.times = 10
+            given = await writing.together(write("c"))
+        assert isinstance(given[0], PersistenceFailed)
+        assert writing.conn.times == 9
 
 
 # --- the file is not there any more
