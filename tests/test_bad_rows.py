@@ -63,6 +63,11 @@ LET_THROUGH: list[tuple[Json, str]] = [
     (EVERY, f"title = {NOT_UTF8}"),
     (EVERY, f"session_id = {NOT_UTF8}"),
     (AFTER, "session_id = 's' || char(0) || 't'"),
+    (AFTER, "session_id = 's' || char(10)"),
+    (EVERY, f"dispatch_count = {2**63 - 1}"),
+    (EVERY, f"generation = {2**63 - 1}"),
+    (EVERY, f"revision = {2**63 - 1}"),
+    (EVERY, f"words_revision = {2**63 - 1}"),
 ]
 """Edits that no constraint refuses."""
 
@@ -103,6 +108,15 @@ PAST_CHECKS: list[tuple[Json, str]] = [
     (EVERY, "title = printf('%.*c', 1000000, 'x')"),
     (EVERY, "session_id = ''"),
     (EVERY, "session_id = printf('%.*c', 300, 's')"),
+    (EVERY, "session_id = '*'"),
+    (AFTER, "title = ''"),
+    (DAILY, "delay_seconds = 5"),
+    (AFTER, "time_zone = 'UTC'"),
+    (AFTER, "former_status = 'active'"),
+    (EVERY, "set_aside_reason = 'because'"),
+    (EVERY, "status = 'ACTIVE'"),
+    (EVERY, "status = ''"),
+    (EVERY, "paused = 2"),
 ]
 """Edits under `PRAGMA ignore_check_constraints`."""
 
@@ -262,7 +276,29 @@ async def test_a_run_whose_instant_cannot_be_read_is_due_when_it_was_asked_for(
     assert agent.prompts == [["by hand"], ["by hand"]]
     assert world.sql("SELECT count(*) FROM runs") == [(0,)]
     ids = {each["occurrences"][0]["occurrence_id"] for each in agent.pushed}
-    assert ids == {f"{reminder}@now-{NOW}", "x"}
+    assert ids == {f"{reminder}@now-{NOW}", f"{reminder}@now-0001-01-01T00:00:00.000Z"}
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        *("''", "'x'", "'r2@now-2026-01-01T12:00:00.000Z'", "'r1@2026-01-01T12:05:00.000Z'"),
+        *(NOT_UTF8, "'a' || char(0)", "printf('%.*c', 3000000, 'x')", "'r1@now-' || occurrence_id"),
+    ],
+)
+async def test_a_run_with_another_identity_than_its_own_gets_one_and_holds_nothing_up(
+    world: World, identity: str
+) -> None:
+    """With that of another occurrence its host would take one of the two for a repeat."""
+    reminder = await world.create(prompt="by hand", **DAILY)
+    await world.act("run_now", reminder)
+    with by_hand(world.path) as conn:
+        conn.execute(f"UPDATE runs SET occurrence_id = {identity}")
+    agent = await world.agent("s", says=ADMIT)
+    await world.advance(300)
+    ids = [each["occurrences"][0]["occurrence_id"] for each in agent.pushed]
+    assert ids == [f"{reminder}@now-{NOW}", f"{reminder}@2026-01-01T12:05:00.000Z"]
+    assert world.scheduler.failures == 0
 
 
 async def test_a_run_of_nobody_or_of_another_session_goes_nowhere(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from scheduler_daemon.errors import LimitReached, ReminderEnded, ReminderNotFoun
 from scheduler_daemon.model import Instant, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.creation import Created, Draft, Limits, create, same_request
-from scheduler_daemon.store.lookups import Beside, beside, reminder_row, value
+from scheduler_daemon.store.lookups import Beside, beside, free_run_id, reminder_row, value
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.receipts import skip as write_skip
 from scheduler_daemon.store.rows import decode_reminder, kept_columns
@@ -122,7 +121,7 @@ def run_now(
     if reminder.status == "ended":
         raise ReminderEnded("this reminder has ended and cannot be run; snooze it instead")
     _check_runs(conn, who, limits)
-    occurrence_id = _free_id(conn, reminder, now)
+    occurrence_id = free_run_id(conn, reminder.number, now)
     values = {
         "occurrence_id": occurrence_id,
         "number": reminder.number,
@@ -203,16 +202,3 @@ def _check_runs(conn: sqlite3.Connection, who: dict[str, Any], limits: Limits) -
             f"{waiting} occurrences asked for by hand wait in this Session already; "
             "ask again when a host has taken them"
         )
-
-
-def _free_id(conn: sqlite3.Connection, reminder: Reminder, now: Instant) -> str:
-    """`<id>@now-<instant>`, later by as many milliseconds as were asked for in the same one."""
-    at = now
-    while True:
-        occurrence_id = f"{reminder.id}@now-{instant_text(at)}"
-        if (
-            conn.execute(QUERIES["run_id_taken"], {"occurrence_id": occurrence_id}).fetchone()
-            is None
-        ):
-            return occurrence_id
-        at += dt.timedelta(milliseconds=1)

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from scheduler_daemon.store.columns import LARGEST
 from scheduler_daemon.store.database import (
     DatabaseHeld,
     DatabaseRefused,
@@ -19,10 +20,8 @@ from scheduler_daemon.store.database import (
     open_file,
 )
 from scheduler_daemon.store.migrate import known, pending
-
-IDS_LEFT_OUT = 1_000_000
-"""How far ids jump when a file takes the place of another: what came after it may be remembered."""
-
+from scheduler_daemon.store.putting_right import IDS_LEFT_OUT as IDS_LEFT_OUT
+from scheduler_daemon.store.putting_right import last_numbers, put_last_number
 
 _HOW_TO_STOP = (
     "stop it first, and what starts it again: `systemctl --user stop scheduler-daemon.socket "
@@ -91,6 +90,7 @@ def held(database: Path) -> Iterator[None]:
 
 def install(copying: Path, database: Path, stamp: str) -> Path | None:
     """Put a checked file in the place of a database that is held; gives where that one is kept."""
+    # What was made since the copy, or in what is replaced, may be remembered.
     raise_ids(copying, max(_last_id(copying), _last_id(database)) + IDS_LEFT_OUT)
     kept = None
     try:
@@ -130,8 +130,7 @@ def raise_ids(path: Path, last: int) -> None:
     """Let ids go on above `last`."""
     with closing(open_file(path)) as conn:
         conn.execute("BEGIN IMMEDIATE")
-        conn.execute("DELETE FROM sqlite_sequence WHERE name = 'reminders'")
-        conn.execute("INSERT INTO sqlite_sequence VALUES ('reminders', ?)", (last,))
+        put_last_number(conn, min(last, LARGEST))
         conn.execute("COMMIT")
 
 
@@ -141,8 +140,8 @@ def _last_id(path: Path) -> int:
         return 0
     try:
         with closing(open_file(path)) as conn:
-            statement = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'reminders'"
-            return conn.execute(statement).fetchone()[0] or 0
+            given_out, spoken_of = last_numbers(conn)
+            return max(given_out or 0, spoken_of)
     except UNREADABLE:  # it is replaced because it is damaged
         return 0
 

@@ -3,13 +3,14 @@
 
 -- name: wrong_sessions
 -- The next :count Sessions of an owner, each with whether the table of Sessions lacks it, has other
--- counts or another target of it, or whether it has a target that would never come due.
+-- counts or another target of it, or whether it has a reminder that would never come due.
 WITH counted AS (
   SELECT owner_uid, session_id,
     sum(status = 'active') AS active, sum(status = 'active' AND paused <> 0) AS paused,
     sum(status = 'ended') AS ended, sum(status = 'set_aside') AS set_aside,
-    max(status = 'active' AND scheduled_at NOT BETWEEN '0001' AND '9999-12-31T23:59:59.999Z')
-      AS unreadable
+    max(status NOT IN ('active', 'ended', 'set_aside') OR status = 'active'
+      AND (paused NOT IN (0, 1)
+        OR scheduled_at NOT BETWEEN '0001' AND '9999-12-31T23:59:59.999Z')) AS unreadable
   FROM reminders
   WHERE owner_uid = :owner AND session_id > CAST(:session AS TEXT)
   GROUP BY owner_uid, session_id ORDER BY owner_uid, session_id LIMIT :count)
@@ -76,25 +77,26 @@ FROM sessions WHERE owner_uid = :owner
 ON CONFLICT (owner_uid) DO UPDATE SET active = excluded.active, paused = excluded.paused,
   ended = excluded.ended, set_aside = excluded.set_aside
 
--- name: runs_unreadable
--- A run whose instant cannot be read is due when it was asked for, which its id says.
-UPDATE runs SET due_at = iif(substr(occurrence_id, -24)
-    IS strftime('%Y-%m-%dT%H:%M:%S', substr(occurrence_id, -24, 19), '+0 days')
-      || substr(occurrence_id, -5) AND substr(occurrence_id, -5) GLOB '.[0-9][0-9][0-9]Z',
-    substr(occurrence_id, -24), '0001-01-01T00:00:00.000Z')
+-- name: runs_in_session
+-- Every occurrence by hand of a Session.
+SELECT number, occurrence_id, reminder_number, due_at FROM runs
 WHERE owner_uid = :owner AND session_id = CAST(:session AS TEXT)
-  AND (due_at < '0001' OR due_at IS NOT
-    strftime('%Y-%m-%dT%H:%M:%S', substr(due_at, 1, 19), '+0 days') || substr(due_at, 20, 5))
 
--- name: active_in_session
--- Every active reminder of a Session.
+-- name: put_run
+-- An occurrence by hand with an identity and an instant that can be read.
+UPDATE runs SET occurrence_id = :occurrence_id, due_at = :due_at WHERE number = :number
+
+-- name: to_be_met
+-- Every reminder of a Session that is active, or has a status that there is not.
 SELECT {reminder} FROM reminders
-WHERE owner_uid = :owner AND session_id = CAST(:session AS TEXT) AND status = 'active'
+WHERE owner_uid = :owner AND session_id = CAST(:session AS TEXT)
+  AND status NOT IN ('ended', 'set_aside')
 
 -- name: force_aside
 -- A row with values of types that its STRICT table would not take again: those are cast.
 UPDATE reminders SET status = 'set_aside', set_aside_reason = :reason,
-  former_status = iif(status = 'ended', 'ended', 'active'),
+  former_status = iif(status IN ('active', 'ended'), status,
+    iif(ended_at IS NULL, 'active', 'ended')),
   kind = CAST(kind AS TEXT), title = CAST(title AS TEXT), prompt = CAST(prompt AS TEXT),
   context = CAST(context AS TEXT), anchor_at = CAST(anchor_at AS TEXT),
   local_time = CAST(local_time AS TEXT), weekdays = CAST(weekdays AS TEXT),
@@ -116,46 +118,62 @@ WHERE number = :number AND status <> 'set_aside'
 RETURNING owner_uid, session_id
 
 -- name: all_reminders
--- Every reminder, with what was noted of one that is set aside.
-SELECT {reminder}, former_status, set_aside_reason FROM reminders ORDER BY number
+-- Every reminder.
+SELECT {reminder} FROM reminders ORDER BY number
 
 -- name: all_runs
--- Every occurrence by hand, with whether it is one of a reminder in the same Session.
-SELECT e.number, e.occurrence_id, e.due_at, r.number IS NOT NULL,
-  (r.owner_uid, r.session_id) IS (e.owner_uid, e.session_id)
+-- Every occurrence by hand, with the Session that its reminder is in.
+SELECT e.*, r.owner_uid AS of_owner, r.session_id AS in_session
 FROM runs AS e LEFT JOIN reminders AS r ON r.number = e.reminder_number
+ORDER BY e.number
 
--- name: all_dispatches
+-- name: all_receipts
 -- Every receipt.
-SELECT {dispatch}
-FROM dispatches AS d
-LEFT JOIN past_words AS w
-  ON w.reminder_number = d.reminder_number AND w.words_revision = d.words_revision
-LEFT JOIN reminders AS r ON r.number = d.reminder_number
+SELECT * FROM dispatches ORDER BY number
 
--- name: keys_of_nobody
--- Keys of reminders that are gone, without when.
-SELECT count(*) FROM idempotency_keys AS k
-WHERE gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM reminders WHERE number = k.reminder_number)
+-- name: all_words
+-- All former words, with whether a receipt refers to them.
+SELECT w.*, EXISTS (SELECT 1 FROM dispatches AS d
+  WHERE d.reminder_number = w.reminder_number AND d.words_revision = w.words_revision) AS is_used
+FROM past_words AS w
 
--- name: words_of_nobody
--- Former words that no receipt refers to.
-SELECT count(*) FROM past_words AS w
-WHERE NOT EXISTS (SELECT 1 FROM dispatches AS d
-  WHERE d.reminder_number = w.reminder_number AND d.words_revision = w.words_revision)
+-- name: all_keys
+-- Every idempotency key, with when its reminder was made where that is there.
+SELECT k.*, r.created_at AS made_at FROM idempotency_keys AS k
+LEFT JOIN reminders AS r ON r.number = k.reminder_number
+
+-- name: put_key
+-- The instants of an idempotency key.
+UPDATE idempotency_keys SET created_at = :created_at, gone_at = :gone_at
+WHERE owner_uid = :owner AND session_id = CAST(:session AS TEXT) AND key = CAST(:key AS TEXT)
 
 -- name: last_numbers
--- The last number that was given out, and the highest that anything speaks of.
-SELECT coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'reminders'), 0), max(
-  coalesce((SELECT max(number) FROM reminders), 0),
-  coalesce((SELECT max(reminder_number) FROM dispatches), 0),
-  coalesce((SELECT max(reminder_number) FROM idempotency_keys), 0),
-  coalesce((SELECT max(reminder_number) FROM past_words), 0))
+-- The last number that was given out; a hand may have written anything, and several.
+SELECT seq FROM sqlite_sequence WHERE name = 'reminders'
+
+-- name: spoken_of
+-- The highest number that anything speaks of; what no number of ours can be is passed over.
+SELECT max(
+  coalesce((SELECT max(number) FROM reminders WHERE number <= :largest), 0),
+  coalesce((SELECT max(reminder_number) FROM dispatches WHERE reminder_number <= :largest), 0),
+  coalesce((SELECT max(reminder_number) FROM idempotency_keys
+    WHERE reminder_number <= :largest), 0),
+  coalesce((SELECT max(reminder_number) FROM past_words WHERE reminder_number <= :largest), 0))
 
 -- name: put_back
 -- A row that can be read again is what it was.
-UPDATE reminders SET status = former_status, former_status = NULL, set_aside_reason = NULL
-WHERE number = :number AND status = 'set_aside'
+UPDATE reminders SET status = :status, former_status = NULL, set_aside_reason = NULL
+WHERE number = :number
+
+-- name: newest_receipt_of
+-- The newest occurrence of the rule that a receipt of a reminder says came.
+SELECT max(occurrence_at) FROM dispatches
+WHERE reminder_number = :number AND occurrence_id NOT LIKE '%@now-%'
+  AND occurrence_at <= '9999-12-31T23:59:59.999Z'
+
+-- name: put_last_occurrence
+-- The newest occurrence that came, as its receipts say it.
+UPDATE reminders SET last_occurrence_at = :at WHERE number = :number
 
 -- name: put_target
 -- A target that could not be read is what its rule says.
@@ -171,20 +189,6 @@ UPDATE runs SET (owner_uid, session_id) =
   (SELECT owner_uid, session_id FROM reminders WHERE number = reminder_number)
 WHERE (owner_uid, session_id) IS NOT
   (SELECT owner_uid, session_id FROM reminders WHERE number = reminder_number)
-
--- name: mend_runs
--- As runs_unreadable, for all.
-UPDATE runs SET due_at = iif(substr(occurrence_id, -24)
-    IS strftime('%Y-%m-%dT%H:%M:%S', substr(occurrence_id, -24, 19), '+0 days')
-      || substr(occurrence_id, -5) AND substr(occurrence_id, -5) GLOB '.[0-9][0-9][0-9]Z',
-    substr(occurrence_id, -24), '0001-01-01T00:00:00.000Z')
-WHERE due_at < '0001' OR due_at IS NOT
-  strftime('%Y-%m-%dT%H:%M:%S', substr(due_at, 1, 19), '+0 days') || substr(due_at, 20, 5)
-
--- name: mark_keys_gone
--- Keys whose reminders are gone: from now on retention counts.
-UPDATE idempotency_keys SET gone_at = :now
-WHERE gone_at IS NULL AND NOT EXISTS (SELECT 1 FROM reminders WHERE number = reminder_number)
 
 -- name: drop_words
 -- Former words that no receipt refers to.

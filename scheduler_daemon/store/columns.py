@@ -16,12 +16,28 @@ from scheduler_daemon.rules import canonical_cron, canonical_zone, parse_instant
 
 MAX_PROMPT_CHARS = 32768
 MAX_TITLE_CHARS = 120
-MAX_SESSION_CHARS = 200
+MAX_NAME_CHARS = 200
 MAX_CONTEXT_BYTES = 4096
 MAX_RULE_CHARS = 1000
 """What no row of ours exceeds: what is larger would not fit a frame, or takes long to read."""
 
+LARGEST = 2**53 - 1
+"""No number of ours is larger, and SQLite can count on from it."""
+
+MAX_UID = 2**32 - 2
+"""uid_t has 32 bits, and its last value is nobody (chown(2))."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+_LONGEST_SHOWN = 120
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it: no bytes that are not UTF-8, and no more than a line of it."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def is_readable(value: str) -> bool:
@@ -55,15 +71,40 @@ def filled(most: int) -> Callable[[Any], str]:
 
 
 def title(value: Any) -> str | None:
-    return maybe_text(value, MAX_TITLE_CHARS)
+    return None if value is None else filled(MAX_TITLE_CHARS)(value)
 
 
-def whole(value: Any, least: int = 0) -> int:
-    if not isinstance(value, int):
+def name(value: Any) -> str:
+    """What names a Session, host, message or idempotency key."""
+    found = filled(MAX_NAME_CHARS)(value)
+    if _CONTROL.search(found):
+        raise ValueError("holds a control character")
+    return found
+
+
+def maybe_name(value: Any) -> str | None:
+    return None if value is None else name(value)
+
+
+def session(value: Any) -> str:
+    if value == "*":
+        raise ValueError("'*' names no Session")
+    return name(value)
+
+
+def whole(value: Any, least: int = 0, most: int = LARGEST) -> int:
+    if type(value) is not int:
         raise TypeError("a whole number is missing")
     if value < least:
         raise ValueError(f"{value} is less than {least}")
+    if value > most:
+        raise ValueError(f"{value} is more than {most}")
     return value
+
+
+def uid(value: Any) -> int:
+    """The user of a row; no process runs as a larger one."""
+    return whole(value, most=MAX_UID)
 
 
 def counted(value: Any) -> int:
@@ -81,7 +122,18 @@ def flag(value: Any) -> bool:
 
 
 def instant(value: Any) -> Instant:
-    return parse_instant_text(text(value))
+    try:
+        return parse_instant_text(text(value, MAX_NAME_CHARS))
+    except ValueError as error:
+        raise ValueError(f"{error}; one is written 2026-08-07T01:00:00.000Z") from None
+
+
+def is_instant(value: object) -> bool:
+    try:
+        instant(value)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def maybe_instant(value: Any) -> Instant | None:

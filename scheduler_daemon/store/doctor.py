@@ -16,17 +16,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from scheduler_daemon.store.database import LARGEST_LOG_BYTES, DatabaseRefused, examine, open_file
-from scheduler_daemon.store.findings import (
-    FIX,
-    Finding,
-    computed_target,
-    in_rows,
-    restored,
-)
-from scheduler_daemon.store.mending import count_all, set_aside
+from scheduler_daemon.store.finding import FIX, Finding
+from scheduler_daemon.store.findings import in_rows
 from scheduler_daemon.store.migrate import differences, known, pending
-from scheduler_daemon.store.queries import CARE
-from scheduler_daemon.store.rows import BadRow, read_reminder
+from scheduler_daemon.store.row_mending import mend_rows
 from scheduler_daemon.store.standing import lost_frames
 
 LITTLE_DISK_BYTES = 64 << 20
@@ -152,61 +145,13 @@ def mend(path: Path, found: list[Finding], now: str) -> list[str]:
     try:
         with closing(open_file(path)) as conn:
             conn.execute("BEGIN IMMEDIATE")
-            done += _mend_rows(conn, codes, now)
+            done += mend_rows(conn, codes, now)
             conn.execute("COMMIT")
             if "log" in codes:
                 (busy, *_) = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 done += [] if busy else ["the log of writes was emptied"]
     except sqlite3.Error as error:
         raise DatabaseRefused(f"cannot write {path}: {error}") from None
-    return done
-
-
-def _mend_rows(conn: sqlite3.Connection, codes: set[str], now: str) -> list[str]:
-    done = []
-    if "counts" in codes:
-        count_all(conn)
-        done.append("Sessions and owners were counted anew")
-    for code, name, what in (
-        ("runs", "drop_orphan_runs", "occurrences by hand of reminders that are gone were dropped"),
-        ("runs", "move_runs", "occurrences by hand were moved to their reminders' Sessions"),
-        ("runs", "mend_runs", "occurrences by hand were made due"),
-        ("keys", "mark_keys_gone", "idempotency keys were marked to go"),
-        ("past_words", "drop_words", "former words were dropped"),
-    ):
-        count = conn.execute(CARE[name], {"now": now}).rowcount if code in codes else 0
-        done += [f"{count} {what}"] if count else []
-    if codes & {"set_aside", "unreadable"}:
-        done += _mend_reminders(conn)
-    if "numbers" in codes:
-        (_, spoken_of) = conn.execute(CARE["last_numbers"]).fetchone()
-        conn.execute(CARE["drop_last_number"])
-        conn.execute(CARE["put_last_number"], {"number": spoken_of})
-        done.append(f"ids go on after r{spoken_of}")
-    count_all(conn)
-    return done
-
-
-def _mend_reminders(conn: sqlite3.Connection) -> list[str]:
-    """Put back what can be read, compute targets that cannot, set aside what else cannot."""
-    done = []
-    unread = [
-        (row, former, read)
-        for *columns, former, _ in conn.execute(CARE["all_reminders"])
-        if isinstance(read := read_reminder(row := tuple(columns)), BadRow)
-    ]
-    for row, former, read in unread:
-        was = restored(row, former) if former is not None else row
-        target = computed_target(was)
-        if target is not None:
-            conn.execute(CARE["put_target"], {"number": row[0], "target": target})
-            done.append(f"r{row[0]} has the target {target} from its rule")
-        if former is None and target is None:
-            set_aside(conn, [read])
-            done.append(f"r{row[0]} was set aside")
-        elif former is not None and (target or not isinstance(read_reminder(was), BadRow)):
-            conn.execute(CARE["put_back"], {"number": row[0]})
-            done.append(f"r{row[0]} was put back")
     return done
 
 

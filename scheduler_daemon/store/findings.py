@@ -1,223 +1,145 @@
-"""What doctor finds in the rows of a file that has the schema, and what each finding is called."""
+"""What doctor finds in the rows of a file that has the schema."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from scheduler_daemon.model import At, OneShot, Reminder
-from scheduler_daemon.rules import first, instant_text, zone_data_version, zone_of
-from scheduler_daemon.store.columns import instant
-from scheduler_daemon.store.lookups import Key, meta_value
+from scheduler_daemon.store.columns import LARGEST, is_instant, shown
+from scheduler_daemon.store.companions import is_run_id, wrong
+from scheduler_daemon.store.finding import FIX, Finding, fixable
+from scheduler_daemon.store.lookups import Key
 from scheduler_daemon.store.mending import BEFORE_ALL, wrong_elsewhere, wrong_sessions
-from scheduler_daemon.store.queries import CARE
-from scheduler_daemon.store.rows import (
-    REMINDER_COLUMNS,
-    BadRow,
-    Row,
-    read_dispatch,
-    read_reminder,
+from scheduler_daemon.store.putting_right import (
+    IDS_LEFT_OUT,
+    has_its_instants,
+    last_numbers,
+    named,
 )
-from scheduler_daemon.store.upkeep import ZONE_DATA
-
-_STATUS = REMINDER_COLUMNS.index("status")
-_TARGET = REMINDER_COLUMNS.index("scheduled_at")
-_AFTER = REMINDER_COLUMNS.index("after_at")
-
-Kind = Literal["problem", "note"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that somebody should know, in a sentence.
-
-    A `note` is no fault. `mend` says what to do about a problem; `fixable` is whether
-    `doctor --fix` does it.
-    """
-
-    code: str
-    text: str
-    mend: str = ""
-    kind: Kind = "problem"
-    fixable: bool = False
-
-
-FIX = "`schedctl doctor --fix` does it"
+from scheduler_daemon.store.queries import CARE
+from scheduler_daemon.store.reminder_findings import in_reminders
+from scheduler_daemon.store.rows import MAX_REASON_CHARS
 
 
 def in_rows(conn: sqlite3.Connection) -> Iterator[Finding]:
     """What is found in all tables, in one snapshot that the caller opened."""
     yield from _counts(conn)
-    yield from _reminders(conn)
-    yield from _runs(conn)
+    yield from in_reminders(conn)
+    for row in named(conn.execute(CARE["all_runs"])):
+        yield from _run(row)
     yield from _receipts(conn)
-    yield from _leftovers(conn)
+    yield from _keys(conn)
+    yield from _words(conn)
+    yield from _numbers(conn)
 
 
 def _counts(conn: sqlite3.Connection) -> Iterator[Finding]:
     place: Key | None = BEFORE_ALL
-    wrong: list[Key] = []
+    found: list[Key] = []
     while place is not None:
-        found, place = wrong_sessions(conn, place)
-        wrong += found
+        some, place = wrong_sessions(conn, place)
+        found += some
     empty, owners = wrong_elsewhere(conn)
-    wrong += empty
-    if wrong:
-        owner, name = wrong[0]
+    found += empty
+    if found:
+        owner, name = found[0]
         yield Finding(
             "counts",
-            f"the table of Sessions is wrong about {len(wrong)}, the first is {name!r} of uid "
+            f"the table of Sessions is wrong about {len(found)}, the first is {shown(name)} of uid "
             f"{owner}; what it does not know of is not sent",
             f"it is counted anew: {FIX}, and so does the daemon at its start and at SIGHUP",
             fixable=True,
         )
-    if owners and not wrong:
-        yield Finding(
-            "counts",
-            f"the table of owners is wrong about {len(owners)}, the first is uid {owners[0]}",
-            f"it is counted anew: {FIX}",
-            fixable=True,
-        )
+    if owners and not found:
+        text = f"the table of owners is wrong about {len(owners)}, the first is uid {owners[0]}"
+        yield fixable("counts", text, "it is counted anew")
 
 
-def _reminders(conn: sqlite3.Connection) -> Iterator[Finding]:
-    same_zones = meta_value(conn, ZONE_DATA) in (None, zone_data_version())
-    for *columns, former, reason in conn.execute(CARE["all_reminders"]):
-        row = tuple(columns)
-        if row[_STATUS] == "set_aside":
-            yield _set_aside(row, former, reason)
-            continue
-        read = read_reminder(row)
-        if isinstance(read, BadRow):
-            yield _unreadable(row, read)
-        elif read.status == "active" and (same_zones or zone_of(read.rule) is None):
-            yield from _target(read)
-
-
-def _set_aside(row: Row, former: object, reason: object) -> Finding:
-    name = f"r{row[0]}"
-    again = read_reminder(restored(row, former))
-    if isinstance(again, Reminder):
-        return Finding(
-            "set_aside",
-            f"{name} is set aside ({reason}) and can be read again",
-            f"put it back: {FIX}",
-            fixable=True,
-        )
-    if computed_target(restored(row, former)) is not None:
-        return Finding(
-            "set_aside",
-            f"{name} is set aside: {again.reason}; its rule says what the target would be",
-            f"compute it anew: {FIX}",
-            fixable=True,
-        )
-    return Finding(
-        "set_aside",
-        f"{name} is set aside and never sent: {again.reason}",
-        f"{_by_hand(again, row)}, then `schedctl doctor --fix`; or `schedctl delete {name}`",
-    )
-
-
-def _unreadable(row: Row, bad: BadRow) -> Finding:
-    return Finding(
-        "unreadable",
-        f"r{bad.number} cannot be read: {bad.reason}; the daemon sets it aside when it meets it",
-        f"{_by_hand(bad, row)}; or set it aside: {FIX}",
-        fixable=True,
-    )
-
-
-def _by_hand(bad: BadRow, row: Row) -> str:
-    column = bad.reason.partition(":")[0]
-    what = column if column in REMINDER_COLUMNS else "what is wrong"
-    return f"mend {what} of number {row[0]} in the table of reminders with sqlite3"
-
-
-def restored(row: Row, former: object) -> Row:
-    """The row as it would be with its former status."""
-    return (*row[:_STATUS], former, *row[_STATUS + 1 :])
-
-
-def computed_target(row: Row) -> str | None:
-    """The target of a row in which nothing but that cannot be read; None for any other."""
-    if is_instant(row[_TARGET]) or not is_instant(row[_AFTER]):
-        return None
-    read = read_reminder((*row[:_TARGET], row[_AFTER], *row[_TARGET + 1 :]))
-    if not isinstance(read, Reminder) or isinstance(read.rule, At):
-        return None  # of an at there is nothing but the target
-    target = first(read.rule, read.after_at)
-    return None if target is None else instant_text(target)
-
-
-def _target(reminder: Reminder) -> Iterator[Finding]:
-    """Explained and left alone: whoever moved a target by hand wants it sent."""
-    if isinstance(reminder.rule, OneShot):
+def _run(row: dict[str, Any]) -> Iterator[Finding]:
+    occurrence_id, number = row["occurrence_id"], row["reminder_number"]
+    what = f"occurrence {shown(occurrence_id)} asked for by hand (run {row['number']})"
+    if row["of_owner"] is None:
+        yield fixable("runs", f"{what} is of a reminder that is gone", "drop it")
         return
-    expected = first(reminder.rule, reminder.after_at)
-    if expected == reminder.scheduled_at:
-        return
-    said = "none" if expected is None else instant_text(expected)
-    yield Finding(
-        "target",
-        f"{reminder.id} has the target {instant_text(reminder.scheduled_at)}, its rule says "
-        f"{said} after {instant_text(reminder.after_at)}: it is sent as it stands, and goes on by "
-        "its rule",
-        kind="note",
-    )
-
-
-def _runs(conn: sqlite3.Connection) -> Iterator[Finding]:
-    for number, occurrence_id, due_at, is_there, same in conn.execute(CARE["all_runs"]):
-        what = f"occurrence {occurrence_id} asked for by hand (run {number})"
-        if not is_there:
-            yield Finding(
-                "runs", f"{what} is of a reminder that is gone", f"drop it: {FIX}", fixable=True
-            )
-        elif not same:
-            text = f"{what} is kept in another Session than its reminder, and is never sent"
-            yield Finding("runs", text, f"move it there: {FIX}", fixable=True)
-        elif not is_instant(due_at):
-            text = f"{what} has an instant that cannot be read, {due_at!r}"
-            yield Finding("runs", text, f"make it due: {FIX}", fixable=True)
-
-
-def is_instant(value: object) -> bool:
-    try:
-        instant(value)
-    except (ValueError, TypeError):
-        return False
-    return True
+    if (row["of_owner"], row["in_session"]) != (row["owner_uid"], row["session_id"]):
+        text = f"{what} is kept in another Session than its reminder, and is never sent"
+        yield fixable("runs", text, "move it there")
+    if not is_instant(row["due_at"]):
+        text = f"{what} has an instant that cannot be read, {shown(row['due_at'])}"
+        yield fixable("runs", text, "make it due")
+    if not is_run_id(occurrence_id, number):
+        text = f"{what} has no identity of an occurrence of r{number}"
+        yield fixable("runs", text, "give it one")
 
 
 def _receipts(conn: sqlite3.Connection) -> Iterator[Finding]:
-    bad = [row for row in conn.execute(CARE["all_dispatches"]) if read_dispatch(row) is None]
-    if bad:
-        number, _, occurrence_id = bad[0][:3]
+    rows = named(conn.execute(CARE["all_receipts"]))
+    yield from _unreadable(
+        "receipts",
+        "receipts cannot be read, and history leaves them out or shows them as they are not",
+        ((f"number {row['number']}", _wrong_number(row) | wrong("receipt", row)) for row in rows),
+        "dispatches",
+    )
+
+
+def _wrong_number(row: dict[str, Any]) -> dict[str, str]:
+    number = row["number"]
+    return {} if 1 <= number <= LARGEST else {"number": f"{number} is not from 1 to {LARGEST}"}
+
+
+def _keys(conn: sqlite3.Connection) -> Iterator[Finding]:
+    rows = named(conn.execute(CARE["all_keys"]))
+    yield from _unreadable(
+        "keys",
+        "idempotency keys cannot be read, and no longer stand for what was asked with them",
+        ((shown(row["key"]), _without_instants(wrong("key", row))) for row in rows),
+        "idempotency_keys",
+    )
+    rows = named(conn.execute(CARE["all_keys"]))
+    if count := sum(not has_its_instants(row) for row in rows):
+        text = f"{count} idempotency keys say wrongly when they came, or since when they may go"
+        yield fixable("keys", text, "put that right")
+
+
+def _without_instants(found: dict[str, str]) -> dict[str, str]:
+    """What is wrong with a key beside what is put right."""
+    return {name: why for name, why in found.items() if not name.endswith("_at")}
+
+
+def _words(conn: sqlite3.Connection) -> Iterator[Finding]:
+    rows = named(conn.execute(CARE["all_words"]))
+    yield from _unreadable(
+        "past_words",
+        "former words cannot be read, and history leaves their receipts out",
+        ((f"of r{row['reminder_number']}", wrong("words", row)) for row in rows if row["is_used"]),
+        "past_words",
+    )
+    rows = named(conn.execute(CARE["all_words"]))
+    if unused := sum(not row["is_used"] for row in rows):
+        yield fixable("past_words", f"{unused} former words belong to no receipt", "drop them")
+
+
+def _unreadable(
+    code: str, what: str, rows: Iterable[tuple[str, dict[str, str]]], table: str
+) -> Iterator[Finding]:
+    """One finding for all rows of a table in which something is wrong."""
+    found = [(name, why) for name, why in rows if why]
+    if found:
+        name, why = found[0]
+        column, reason = next(iter(why.items()))
         yield Finding(
-            "receipts",
-            f"{len(bad)} receipts cannot be read and are shown to nobody; the first is number "
-            f"{number}, of {occurrence_id}",
-            "mend or delete them in the table of dispatches with sqlite3",
+            code,
+            f"{len(found)} {what}; the first is {name}: {column}: {reason[:MAX_REASON_CHARS]}",
+            f"mend or delete them in the table of {table} with sqlite3",
         )
 
 
-def _leftovers(conn: sqlite3.Connection) -> Iterator[Finding]:
-    (keys,) = conn.execute(CARE["keys_of_nobody"]).fetchone()
-    if keys:
-        text = f"{keys} idempotency keys are of reminders that are gone, and do not say since when"
-        yield Finding("keys", text, f"let them go like others: {FIX}", fixable=True)
-    (words,) = conn.execute(CARE["words_of_nobody"]).fetchone()
-    if words:
-        text = f"{words} former words belong to no receipt"
-        yield Finding("past_words", text, f"drop them: {FIX}", fixable=True)
-    given_out, spoken_of = conn.execute(CARE["last_numbers"]).fetchone()
-    if spoken_of > given_out:
-        yield Finding(
-            "numbers",
-            f"ids go on after r{given_out}, but something speaks of r{spoken_of}: an id would come "
-            "again",
-            f"let them go on after that: {FIX}",
-            fixable=True,
-        )
+def _numbers(conn: sqlite3.Connection) -> Iterator[Finding]:
+    given_out, spoken_of = last_numbers(conn)
+    if given_out is None:
+        text = "which id was given out last cannot be read"
+        yield fixable("numbers", text, f"ids go on {IDS_LEFT_OUT:,} after r{spoken_of}")
+    elif spoken_of > given_out:
+        text = f"ids go on after r{given_out}, but something speaks of r{spoken_of}"
+        yield fixable("numbers", f"{text}: an id would come again", "let them go on after that")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sqlite3
 from typing import Any, NamedTuple
 
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text, parse_instant_text
+from scheduler_daemon.store.companions import read_dispatch
 from scheduler_daemon.store.queries import QUERIES
-from scheduler_daemon.store.rows import Row, read_dispatch
+from scheduler_daemon.store.rows import Row
 
 Key = tuple[int, str]
 """A Session: its owner's uid and its name."""
@@ -50,6 +52,15 @@ def _last_dispatch(conn: sqlite3.Connection, number: int) -> Dispatch | None:
     """The newest receipt of a reminder, when it can be read."""
     row = conn.execute(QUERIES["last_dispatch"], {"number": number}).fetchone()
     return read_dispatch(row) if row else None
+
+
+def free_run_id(conn: sqlite3.Connection, number: int, at: Instant) -> str:
+    """`r<number>@now-<instant>`, later by as many milliseconds as have one in the same."""
+    while True:
+        occurrence_id = f"r{number}@now-{instant_text(at)}"
+        if value(conn, "run_id_taken", {"occurrence_id": occurrence_id}) is None:
+            return occurrence_id
+        at += dt.timedelta(milliseconds=1)
 
 
 def place(reminder: Reminder) -> Place:

@@ -13,6 +13,7 @@ from scheduler_daemon.model import Instant, Reminder
 from scheduler_daemon.rules import parse_instant_text
 from scheduler_daemon.store.columns import is_readable
 from scheduler_daemon.store.lookups import Key
+from scheduler_daemon.store.putting_right import as_bytes, mend_runs, named
 from scheduler_daemon.store.queries import CARE, QUERIES
 from scheduler_daemon.store.rows import BadRow, read_reminder
 
@@ -55,11 +56,11 @@ def mend(keys: Iterable[Key]) -> Callable[[sqlite3.Connection], Mended]:
 
 
 def _mend_session(conn: sqlite3.Connection, key: Key, mended: Mended) -> None:
-    values = _of(key)
-    conn.execute(CARE["runs_unreadable"], values)
+    values = as_bytes(key)
+    mend_runs(conn, list(named(conn.execute(CARE["runs_in_session"], values))))
     bad = [
         read
-        for read in map(read_reminder, conn.execute(CARE["active_in_session"], values))
+        for read in map(read_reminder, conn.execute(CARE["to_be_met"], values))
         if not isinstance(read, Reminder)
     ]
     count_session(conn, key)
@@ -74,7 +75,7 @@ def _mend_session(conn: sqlite3.Connection, key: Key, mended: Mended) -> None:
 def count_session(conn: sqlite3.Connection, key: Key) -> None:
     """Count a Session's reminders anew and find its target; without any it is forgotten."""
     for name in ("forget_counts", "count_session", "target_session"):
-        conn.execute(CARE[name], _of(key))
+        conn.execute(CARE[name], as_bytes(key))
 
 
 def set_aside(conn: sqlite3.Connection, rows: Sequence[BadRow]) -> list[tuple[BadRow, Key]]:
@@ -112,7 +113,9 @@ def wrong_sessions(conn: sqlite3.Connection, after: Key) -> tuple[list[Key], Key
     No place when there are no more.
     """
     owner = after[0]
-    rows = conn.execute(CARE["wrong_sessions"], _of(after) | {"count": COUNTED_AT_ONCE}).fetchall()
+    rows = conn.execute(
+        CARE["wrong_sessions"], as_bytes(after) | {"count": COUNTED_AT_ONCE}
+    ).fetchall()
     wrong = [(owner, session) for session, is_wrong in rows if is_wrong]
     if len(rows) == COUNTED_AT_ONCE:
         return wrong, (owner, rows[-1][0])
@@ -177,7 +180,3 @@ def check_name(key: Key) -> Key:
     if not is_named(key):
         raise Unreadable([key])
     return key
-
-
-def _of(key: Key) -> dict[str, object]:
-    return {"owner": key[0], "session": key[1].encode("utf-8", "surrogateescape")}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.columns import is_readable
+from scheduler_daemon.store.companions import read_dispatch
 from scheduler_daemon.store.lookups import (
     Beside,
     Key,
@@ -29,7 +30,6 @@ from scheduler_daemon.store.rows import (
     REMINDER_COLUMNS,
     BadRow,
     Row,
-    read_dispatch,
     read_reminder,
 )
 

@@ -222,7 +222,8 @@ LIMIT 1
 -- name: set_aside
 -- A row that does not decode leaves what is due, with its reason; one that left is not changed.
 UPDATE reminders SET status = 'set_aside', set_aside_reason = :reason,
-  former_status = iif(status = 'ended', 'ended', 'active')
+  former_status = iif(status IN ('active', 'ended'), status,
+    iif(ended_at IS NULL, 'active', 'ended'))
 WHERE number = :number AND status <> 'set_aside'
 RETURNING owner_uid, session_id
 

@@ -12,6 +12,7 @@ from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import Dispatch, Instant, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store import pages
+from scheduler_daemon.store.companions import is_run_id
 from scheduler_daemon.store.database import Database, is_of_the_file
 from scheduler_daemon.store.lookups import START as START
 from scheduler_daemon.store.lookups import (
@@ -327,6 +328,8 @@ def _decode_runs(
         else:
             due = target(due_at, lambda: [key])
             assert due is not None  # the column takes no NULL
+            if not is_run_id(occurrence_id, reminder.number):
+                raise Unreadable([key])
             runs.append((occurrence_id, due, reminder))
     return runs
 

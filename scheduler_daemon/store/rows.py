@@ -12,7 +12,6 @@ from scheduler_daemon.model import (
     At,
     Cron,
     Daily,
-    Dispatch,
     Every,
     Instant,
     Reminder,
@@ -63,13 +62,13 @@ REMINDER_COLUMNS = (
     "expires_after_seconds",
     "skips_after_at",
     "skips_to_at",
+    "former_status",
+    "set_aside_reason",
 )
 """The order in which every statement selects a reminder."""
 
 MAX_REASON_CHARS = 500
 """What is kept of the reason: it may quote what somebody wrote."""
-
-OUTCOMES = ("admitted", "skipped", "missed")
 
 
 class BadRow(Exception):
@@ -148,6 +147,7 @@ def decode_reminder(row: Row) -> Reminder:
         values |= {"until": values.pop("until_at"), "skips": _skips(values)}
         at = "rule"
         rule = _rule(column, values["scheduled_at"])
+        _check_rule(column)
         at = "ends"
         _check_ends(column)
     except (ValueError, TypeError, OverflowError, RecursionError, SchedulerError) as error:
@@ -188,6 +188,17 @@ def _rule(column: dict[str, Any], target: Instant) -> Rule:
     raise ValueError(f"kind {column['kind']!r} is unknown")
 
 
+def _check_rule(column: dict[str, Any]) -> None:
+    """What another kind of rule has would keep the row from being written again."""
+    odd = [
+        name
+        for name in RULE_COLUMNS[1:]
+        if column[name] is not None and column["kind"] not in _KINDS[name]
+    ]
+    if odd:
+        raise ValueError(f"{odd[0]} has no place in a rule of the kind {column['kind']}")
+
+
 def _skips(values: dict[str, Any]) -> tuple[Instant, Instant] | None:
     low, high = values.pop("skips_after_at"), values.pop("skips_to_at")
     if low is None and high is None:
@@ -207,12 +218,26 @@ def _check_ends(column: dict[str, Any]) -> None:
     ended = (column["ended_at"] is not None, column["ended_reason"] is not None)
     if ended != ((column["status"] == "ended"),) * 2:
         raise ValueError("an ended reminder has ended_at and ended_reason, an active one neither")
+    if column["former_status"] is not None or column["set_aside_reason"] is not None:
+        raise ValueError("former_status and set_aside_reason are of a reminder that is set aside")
+
+
+_KINDS = {
+    "delay_seconds": ("after",),
+    "interval_seconds": ("every",),
+    "anchor_at": ("every",),
+    "local_time": ("daily", "weekly"),
+    "weekdays": ("weekly",),
+    "cron_expression": ("cron",),
+    "time_zone": ("daily", "weekly", "cron"),
+}
+"""The kinds of rules that have a column."""
 
 
 _DECODED: dict[str, Callable[[Any], Any]] = {
     "number": columns.counted,
-    "owner_uid": columns.whole,
-    "session_id": columns.filled(columns.MAX_SESSION_CHARS),
+    "owner_uid": columns.uid,
+    "session_id": columns.session,
     "title": columns.title,
     "prompt": columns.filled(columns.MAX_PROMPT_CHARS),
     "context": columns.context,
@@ -238,50 +263,3 @@ _DECODED: dict[str, Callable[[Any], Any]] = {
     "skips_to_at": columns.maybe_instant,
 }
 """How each column outside the rule is read."""
-
-
-def read_dispatch(row: Row) -> Dispatch | None:
-    """The dispatch of a row of the `history_…` statements, None for one that does not decode.
-
-    Nobody waits for a receipt that cannot be read: it is left out, and `doctor` names it.
-    """
-    try:
-        return decode_dispatch(row)
-    except (ValueError, TypeError):
-        return None
-
-
-def decode_dispatch(row: Row) -> Dispatch:
-    """The dispatch of such a row; ValueError or TypeError where it does not decode."""
-    (
-        number,
-        followup_id,
-        occurrence_id,
-        reminder_id,
-        session_id,
-        occurrence_at,
-        decided_at,
-        admitted_at,
-        host,
-        message_id,
-        outcome,
-        title,
-        prompt,
-    ) = row
-    if outcome not in OUTCOMES:
-        raise ValueError(f"{outcome!r} is no outcome")
-    return Dispatch(
-        number=columns.whole(number),
-        followup_id=columns.text(followup_id),
-        occurrence_id=columns.text(occurrence_id),
-        reminder_id=columns.text(reminder_id),
-        session_id=columns.text(session_id),
-        occurrence_at=columns.instant(occurrence_at),
-        decided_at=columns.instant(decided_at),
-        admitted_at=columns.instant(admitted_at),
-        host=columns.maybe_text(host) or "",
-        message_id=columns.maybe_text(message_id),
-        outcome=outcome,
-        title=columns.title(title),
-        prompt=columns.maybe_text(prompt, columns.MAX_PROMPT_CHARS) or "",
-    )

@@ -138,8 +138,31 @@ def test_an_import_reads_stdin(process: Schedctl, state: Path, tmp_path: Path) -
     where = ("--database", str(tmp_path / "s.db"))
     cut = process("import", "-", *where, data=lines[: len(lines) // 2])
     assert cut.status == 1
-    assert "line 2: not JSON" in cut.err
+    assert "line 2: it is not whole: the file was cut off" in cut.err
     assert process("import", "-", *where, data=lines).status == 0
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (Path.mkdir, "cannot read {}: Is a directory"),
+        (lambda path: path.symlink_to("nowhere"), "cannot read {}: No such file or directory"),
+        (lambda path: path.symlink_to("/proc/self/mem"), "cannot read {}: Input/output error"),
+        (lambda path: path.symlink_to("/dev/null"), "line 1: the file is empty"),
+        (lambda path: path.symlink_to("/dev/zero"), "line 1: longer than"),
+        (lambda path: new_file(path.parent).rename(path), "line 1: this is a database"),
+    ],
+)
+def test_what_is_no_export_is_told_in_one_line(
+    schedctl: Schedctl, tmp_path: Path, made: Callable[[Path], object], why: str
+) -> None:
+    path, other = tmp_path / "given", tmp_path / "new" / "other.db"
+    made(path)
+    ended = schedctl("import", str(path), "--database", str(other))
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith(f"schedctl: {why.format(path)}")
+    assert ended.err.count("\n") == 1
+    assert not other.exists()
 
 
 def test_an_import_of_nothing_says_so(schedctl: Schedctl, tmp_path: Path) -> None:

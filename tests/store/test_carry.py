@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,11 @@ import pytest
 from hypothesis import settings
 
 from scheduler_daemon.rules import instant_text
+from scheduler_daemon.store import form
 from scheduler_daemon.store.backup import IDS_LEFT_OUT
-from scheduler_daemon.store.carry import (
-    HEADER,
-    LONGEST_LINE,
-    TABLES,
-    VERSION,
-    Imported,
-    export,
-    import_lines,
-)
+from scheduler_daemon.store.carry import Imported, export, import_lines
 from scheduler_daemon.store.database import DatabaseHeld, DatabaseRefused, Lock
+from scheduler_daemon.store.form import HEADER, LONGEST_LINE, TABLES, VERSION
 from scheduler_daemon.store.store import Store
 from tests.store.support import (
     DAILY,
@@ -47,7 +42,7 @@ STAMP = "20260302T120000Z"
 Json = dict[str, Any]
 
 
-def bring_in(lines: list[bytes], database: Path, *, dry_run: bool = False) -> Imported:
+def bring_in(lines: Iterable[bytes], database: Path, *, dry_run: bool = False) -> Imported:
     return import_lines(lines, database, NOW, STAMP, dry_run=dry_run)
 
 
@@ -113,7 +108,7 @@ async def fill(store: Store, path: Path) -> None:
         )
         conn.execute(
             "INSERT INTO runs (occurrence_id, reminder_number, owner_uid, session_id, due_at) "
-            "VALUES ('r1@now-x', 1, 1000, 's1', ?)",
+            "VALUES ('r1@now-' || ?1, 1, 1000, 's1', ?1)",
             (NOW,),
         )
 
@@ -189,32 +184,77 @@ def changed(number: int, change: Callable[[Json], object]) -> Callable[[list[Jso
     return lambda rows: change(rows[number - 1])
 
 
+def with_(number: int, /, **members: Any) -> Callable[[list[Json]], object]:
+    """A line that has other members; of a row, the row."""
+    return lambda rows: _row(rows[number - 1]).update(members)
+
+
+def without(number: int, member: str) -> Callable[[list[Json]], object]:
+    return lambda rows: _row(rows[number - 1]).pop(member)
+
+
+def _row(line: Json) -> Json:
+    (row,) = line.values() if len(line) == 1 else (line,)
+    return row
+
+
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lambda rows: rows.clear(), "line 1: the end is missing"),
+        (lambda rows: rows.clear(), "line 1: the file is empty"),
         (lambda rows: rows.pop(), "line 8: the end is missing"),
         (lambda rows: rows.append({}), "line 9: there is more after the end"),
         (lambda rows: rows.pop(2), "line 7: there should be"),
-        (changed(1, lambda row: row.update(format="x")), "line 1: not the first line of"),
-        (changed(1, lambda row: row.update(version=2)), "line 1: format version 2"),
-        (changed(1, lambda row: row.update(more=2)), "line 1: more is not known"),
-        (changed(1, lambda row: row.update(last_id="2")), "line 1: last_id is a number"),
-        (changed(1, lambda row: row.update(facts=[])), "line 1: last_id is a number"),
+        (
+            lambda rows: rows.insert(2, rows.pop(5)),
+            "line 4: reminder comes before key; their order",
+        ),
+        (with_(1, format="x"), "line 1: an export begins with"),
+        (with_(1, version=2), "line 1: version 2 of the form; this"),
+        (with_(1, version=True), "line 1: version True of the form"),
+        (with_(1, more=2), "line 1: 'more' is no member of it"),
+        (with_(1, schema="3"), "line 1: schema: a whole number is miss"),
+        (with_(1, exported_at="now"), "line 1: exported_at: "),
+        (without(1, "exported_at"), "line 1: exported_at: text is missing"),
+        (with_(1, last_id="2"), "line 1: last_id: a whole number is"),
+        (with_(1, last_id=-1), "line 1: last_id: -1 is less than 0"),
+        (with_(1, last_id=2**63 - 1), r"line 1: last_id: 9\d+ is more than"),
+        (with_(1, last_id=1), "line 3: number: 2 is not from 1 to 1, the"),
+        (with_(1, facts=[]), "line 1: facts: an object of text is"),
+        (with_(1, facts={"a": 1}), "line 1: facts: text is missing"),
         (changed(2, lambda row: row.update(words={})), "line 2: one of reminder"),
         (changed(2, lambda row: row.update(reminder=[])), "line 2: one of reminder"),
-        (changed(2, lambda row: row["reminder"].update(color=1)), "line 2: color is not known"),
-        (changed(2, lambda row: row["reminder"].update(paused=True)), "line 2: paused is neither"),
-        (changed(2, lambda row: row["reminder"].update(number=2**70)), "line 2: what cannot be"),
-        (changed(2, lambda row: row["reminder"].update(prompt="\ud800")), "line 2: what cannot be"),
-        (changed(2, lambda row: row["reminder"].pop("prompt")), "line 2: NOT NULL"),
-        (changed(2, lambda row: row["reminder"].update(interval_seconds=5)), "line 2: CHECK"),
-        (changed(3, lambda row: row["reminder"].update(number=1)), "line 3: UNIQUE"),
-        (
-            changed(2, lambda row: row["reminder"].update(context={"cwd": 1})),
-            "line 2: context: text is missing",
-        ),
-        (changed(5, lambda row: row["receipt"].update(outcome="lost")), "line 5: CHECK"),
+        (with_(2, color=1), "line 2: 'color' is no member"),
+        (with_(2, paused=True), "line 2: paused: True is not"),
+        (with_(2, paused="0"), "line 2: paused: '0' is not a"),
+        (with_(2, prompt=5), "line 2: prompt: 5 is not text"),
+        (with_(2, title=None), "line 2: title: None is not"),
+        (with_(2, number=2**70), r"line 2: \d+… is a number la"),
+        (with_(2, number=0), "line 2: number: 0 is not from 1"),
+        (without(2, "number"), "line 2: number: None is not from"),
+        (with_(2, owner_uid=2**32), "line 2: owner_uid: 4294"),
+        (with_(2, owner_uid=-1), "line 2: owner_uid: -1 is"),
+        (with_(2, prompt="\ud800"), "line 2: what cannot be"),
+        (with_(2, prompt="\0"), "line 2: prompt: holds a NUL"),
+        (without(2, "prompt"), "line 2: prompt is missing"),
+        (with_(2, interval_seconds=5), "line 2: rule: 5 is"),
+        (with_(2, status="gone"), "line 2: status: 'gone' is"),
+        (with_(2, scheduled_at="2026-03-09"), "line 2: scheduled_at: not a canonical instant"),
+        (with_(3, number=1), "line 3: an earlier line has the"),
+        (without(3, "former_status"), "line 3: former_status: None"),
+        (without(3, "set_aside_reason"), "line 3: set_aside_reason: text is missing"),
+        (with_(2, context={"cwd": 1}), "line 2: context: text is missing"),
+        (without(4, "prompt"), "line 4: prompt: text is missing"),
+        (with_(5, outcome="lost"), "line 5: outcome: 'lost'"),
+        (with_(5, occurrence_id="x"), "line 5: occurrence_id: "),
+        (with_(5, reminder_number=3), "line 5: reminder_numbe"),
+        (with_(5, reminder_number=2), "line 5: occurrence_id: "),
+        (without(5, "host"), "line 5: host: text is missing"),
+        (with_(6, created_at="2026"), "line 6: created_at: "),
+        (with_(6, session_id="*"), "line 6: session_id: '\\*'"),
+        (with_(7, due_at="soon"), "line 7: due_at: "),
+        (with_(7, session_id="s2"), "line 7: its Session has no r1"),
+        (without(8, "run"), "line 8: there should be"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_its_line_and_nothing_is_made(
@@ -231,16 +271,90 @@ def test_what_is_not_understood_is_refused_with_its_line_and_nothing_is_made(
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"{", "not JSON"),
-        (b"\xff", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"[]", "not a JSON object"),
+        (b"{", "it is not whole: the file was cut off"),
+        (b"{\n", "not JSON at character 3: Expecting property name"),
+        (b"{'a': 1}\n", "not JSON at character 2: Expecting property name"),
+        (b"\r\n", "it is empty"),
+        (b"\xef\xbb\xbf{}\n", "it begins with a byte order mark"),
+        ("{}\n".encode("utf-16"), "byte 1 is not UTF-8"),
+        (b'{"a": "\xff"}\n', "byte 8 is not UTF-8"),
+        (b'{"a": "\0"}\n', "not JSON at character 8: Invalid control character"),
+        (b'{"a": 1e3}\n', "1e3 is not written as a whole number"),
+        (b'{"a": 3.0}\n', "3.0 is not written as a whole number"),
+        (b'{"a": NaN}\n', "NaN is not JSON"),
+        (b'{"a": -Infinity}\n', "-Infinity is not JSON"),
+        (b'{"a": ' + b"9" * 100_000 + b"}\n", r"9{19}… is a number larger"),
+        (b'{"a": {"b": 1, "b": 1}}\n', "'b' is there twice"),
+        (b"[" * 100_000, "arrays or objects nest too deep"),
+        (b"[]", "a line is one JSON object"),
+        (b"SQLite format 3\0...", "this is a database, not an export; `schedctl restore` takes"),
         (b" " * (4 * 1024 * 1024 + 1), "longer than"),
     ],
 )
 def test_a_line_is_a_json_object_of_bounded_length(tmp_path: Path, line: bytes, why: str) -> None:
-    with pytest.raises(DatabaseRefused, match=f"line 1: {why}"):
+    with pytest.raises(DatabaseRefused, match=f"^line 1: {why}"):
         bring_in([line], tmp_path / "scheduler.db")
+
+
+def test_no_more_of_a_line_is_read_than_one_may_have(filled: Path, tmp_path: Path) -> None:
+    lines = lines_of(filled)
+    file = io.BytesIO(b"".join(lines))
+    assert list(form.lines_of(file)) == lines
+    huge = io.BytesIO(lines[0] + b"x" * (3 * LONGEST_LINE))
+    with pytest.raises(DatabaseRefused, match="line 2: longer than 4194304 bytes"):
+        bring_in(form.lines_of(huge), tmp_path / "other.db")
+    assert huge.tell() == len(lines[0]) + LONGEST_LINE + 1
+
+
+def test_lines_may_end_as_another_system_ends_them(filled: Path, tmp_path: Path) -> None:
+    lines = [line.replace(b"\n", b"\r\n") for line in lines_of(filled)]
+    bring_in(lines, tmp_path / "other.db")
+    assert contents(tmp_path / "other.db") == contents(filled)
+
+
+SET_ASIDE = [
+    "scheduled_at = 'soon'",
+    "context = 'no JSON'",
+    "context = '{\"a\": NaN}'",
+    "context = '[7]'",
+    "kind = 'yearly', owner_uid = owner_uid",
+    "prompt = ''",
+    f"generation = {2**63 - 1}, dispatch_count = {-(2**63)}",
+    "session_id = '*'",
+    "delay_seconds = 7",
+]
+
+
+@pytest.mark.parametrize("edit", SET_ASIDE)
+async def test_a_row_that_is_set_aside_comes_back_as_it_is(
+    filled: Path, tmp_path: Path, edit: str
+) -> None:
+    """Whatever is wrong with it, all others can be carried elsewhere."""
+    with by_hand(filled) as conn:
+        conn.execute("PRAGMA ignore_check_constraints = ON")
+        conn.execute(f"UPDATE reminders SET {edit} WHERE number = 2")
+    bring_in(lines_of(filled), tmp_path / "other.db")
+    assert contents(tmp_path / "other.db") == contents(filled)
+
+
+def test_a_row_that_no_line_can_hold_is_named_by_the_export(filled: Path) -> None:
+    with by_hand(filled) as conn:
+        conn.execute("PRAGMA ignore_check_constraints = ON")
+        conn.execute("UPDATE reminders SET prompt = printf('%.*c', 5000000, 'x') WHERE number = 2")
+    with pytest.raises(DatabaseRefused, match="reminder of number 2 has more than the 4 MiB"):
+        lines_of(filled)
+
+
+@pytest.mark.parametrize("seq", ["'x'", "NULL", "-5", str(2**63 - 1), "1"])
+def test_ids_go_on_above_all_that_are_known_whatever_the_file_says(
+    filled: Path, tmp_path: Path, seq: str
+) -> None:
+    with by_hand(filled) as conn:
+        conn.execute(f"UPDATE sqlite_sequence SET seq = {seq}")
+    lines = lines_of(filled)
+    assert json.loads(lines[0])["last_id"] == 2
+    bring_in(lines, tmp_path / "other.db")
+    assert last_id(tmp_path / "other.db") == 2 + IDS_LEFT_OUT
 
 
 async def test_an_id_that_was_given_out_is_not_given_out_again(

@@ -13,9 +13,10 @@ from scheduler_daemon.model import After, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.database import DatabaseRefused, Lock, create_file
 from scheduler_daemon.store.doctor import holder, look, mend
-from scheduler_daemon.store.findings import Finding
+from scheduler_daemon.store.finding import Finding
 from scheduler_daemon.store.mending import set_aside
 from scheduler_daemon.store.migrate import known, migrate
+from scheduler_daemon.store.putting_right import IDS_LEFT_OUT
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import Store, Which
 from tests.store.support import (
@@ -64,6 +65,8 @@ def test_it_finds_nothing_in_a_file_in_order(path: Path, kept: list[Reminder]) -
     assert (sorted(path.parent.iterdir()), path.read_bytes()) == before
 
 
+RUN = "INSERT INTO runs VALUES (1, '{}', {}, 1000, '{}', '{}')"
+
 MENDED = {
     "UPDATE sessions SET active = 9, next_target_at = NULL": "counts",
     "DELETE FROM sessions": "counts",
@@ -72,12 +75,35 @@ MENDED = {
     "INSERT INTO sessions (owner_uid, session_id, active) VALUES (7, 'x', 1)": "counts",
     "UPDATE reminders SET scheduled_at = 'soon' WHERE number = 3": "unreadable",
     "UPDATE reminders SET scheduled_at = 'soon' WHERE number = 1": "unreadable",
-    "INSERT INTO runs VALUES (1, 'r99@now-x', 99, 1000, 's1', '2026-01-01T00:00:00.000Z')": "runs",
-    "INSERT INTO runs VALUES (1, 'r4@now-x', 4, 1000, 's2', '2026-01-01T00:00:00.000Z')": "runs",
-    "INSERT INTO runs VALUES (1, 'r4@now-x', 4, 1000, 's1', 'soon')": "runs",
+    "UPDATE reminders SET status = 'bogus' WHERE number = 3": "unreadable",
+    "UPDATE reminders SET status = '' WHERE number = 6": "unreadable",
+    "UPDATE reminders SET status = 'bogus', scheduled_at = 'soon' WHERE number = 3": "unreadable",
+    "UPDATE reminders SET former_status = 'ended' WHERE number = 3": "unreadable",
+    "UPDATE reminders SET set_aside_reason = 'why' WHERE number = 6": "unreadable",
+    "UPDATE reminders SET status = 'set_aside' WHERE number = 3": "set_aside",
+    f"UPDATE reminders SET last_occurrence_at = '9999{NOW[4:]}' WHERE number = 4": (
+        "last_occurrence"
+    ),
+    RUN.format("r99@now-" + NOW, 99, "s1", NOW): "runs",
+    RUN.format("r4@now-" + NOW, 4, "s2", NOW): "runs",
+    RUN.format("r4@now-" + NOW, 4, "s1", "soon"): "runs",
+    RUN.format("x", 4, "s1", NOW): "runs",
+    RUN.format("x", 99, "s2", "soon"): "runs",
+    RUN.format("x", 4, "s2", "9999-12-31T23:59:59.999Z"): "runs",
+    RUN.format("r5@now-" + NOW, 4, "s1", NOW): "runs",
     "UPDATE idempotency_keys SET reminder_number = 5000": "keys",
+    "UPDATE idempotency_keys SET created_at = 'soon'": "keys",
+    "UPDATE idempotency_keys SET created_at = '2026-02-30T00:00:00.000Z', gone_at = 'x'": "keys",
+    f"UPDATE idempotency_keys SET gone_at = '{NOW}'": "keys",
+    "UPDATE idempotency_keys SET reminder_number = 6000, created_at = '', gone_at = ''": "keys",
     "INSERT INTO past_words VALUES (5, 3, NULL, 'x')": "past_words",
     "UPDATE sqlite_sequence SET seq = 2": "numbers",
+    "UPDATE sqlite_sequence SET seq = 'many'": "numbers",
+    "UPDATE sqlite_sequence SET seq = NULL": "numbers",
+    "UPDATE sqlite_sequence SET seq = -1": "numbers",
+    f"UPDATE sqlite_sequence SET seq = {2**63 - 1}": "numbers",
+    "DELETE FROM sqlite_sequence": "numbers",
+    "INSERT INTO sqlite_sequence VALUES ('reminders', 70)": "numbers",
 }
 
 
@@ -91,6 +117,66 @@ def test_what_it_can_mend_it_mends_and_finds_nothing_afterwards(
     assert all(each.fixable and each.mend for each in found)
     assert mend(path, found, NOW)
     assert look(path) == []
+
+
+UNREADABLE = "CAST(x'ff' AS TEXT)"
+TOO_LARGE = 2**53
+
+EXPLAINED = {
+    "dispatches": [
+        *("occurrence_id = 'x'", "occurrence_id = 'r7@2026-03-02T12:00:01.000Z'"),
+        *("occurrence_id = 'r6@2026-03-02T12:00:02.000Z'", f"occurrence_id = {UNREADABLE}"),
+        *("followup_id = printf('%.*c', 300, 'f')", "session_id = ''", "owner_uid = -1"),
+        *(f"reminder_number = {TOO_LARGE}", "reminder_number = 0", f"number = {2**63 - 1}"),
+        *("occurrence_at = 'then'", "decided_at = ''", "admitted_at = '2026'", "outcome = 'lost'"),
+        *("host = NULL", "host = ''", f"host = {UNREADABLE}", "message_id = 'a' || char(10)"),
+        f"words_revision = {TOO_LARGE}",
+    ],
+    "idempotency_keys": [
+        *("owner_uid = 4294967296", f"session_id = {UNREADABLE}", "session_id = '*'"),
+        *("key = ''", f"key = {UNREADABLE}", "request_hash = ''", f"asked_of = {TOO_LARGE}"),
+        *("occurrence_id = 'r6@2026-03-02T12:00:01.000Z'", "occurrence_id = ''"),
+    ],
+    "past_words": ["title = ''", "prompt = ''", f"prompt = {UNREADABLE}"],
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "edit"), [(table, edit) for table, edits in EXPLAINED.items() for edit in edits]
+)
+def test_what_only_somebody_can_decide_is_explained_and_stays(
+    path: Path, hand: sqlite3.Connection, table: str, edit: str
+) -> None:
+    hand.execute("UPDATE reminders SET prompt = 'other' WHERE number = 6")
+    hand.execute(f"UPDATE {table} SET {edit}")
+    mend(path, look(path), NOW)
+    found = problems(path)
+    assert found
+    assert not any(each.fixable for each in found)
+    assert all(table in each.mend for each in found)
+    assert all(len(each.text) < 700 for each in found)
+    assert "\udcff" not in "".join(each.text for each in found)
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -7])
+async def test_a_number_of_which_no_id_is_made_is_told_and_others_are_again(
+    path: Path, hand: sqlite3.Connection, number: int
+) -> None:
+    """After the largest that there is SQLite gives out no other."""
+    hand.execute(
+        "INSERT INTO reminders (number, owner_uid, session_id, kind, prompt, delay_seconds, "
+        "scheduled_at, after_at, computed_at, created_at) SELECT ?, owner_uid, session_id, kind, "
+        "prompt, delay_seconds, scheduled_at, after_at, computed_at, created_at "
+        "FROM reminders WHERE number = 1",
+        (number,),
+    )
+    mend(path, problems(path), NOW)
+    (found,) = problems(path)
+    assert f"delete {number} from the table of reminders" in found.mend
+    hand.execute("DELETE FROM reminders WHERE number = ?", (number,))
+    assert look(path) == []
+    async with opened(path) as store:
+        assert (await made(store, DAILY)).number in (7, 6 + IDS_LEFT_OUT + 1)
 
 
 async def test_a_row_that_was_mended_by_hand_is_put_back(

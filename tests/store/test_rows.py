@@ -249,7 +249,10 @@ BASE: dict[str, Any] = {
 }
 CRON_ROW = {"kind": "cron", "local_time": None, "cron_expression": "0 9 * * *"}
 WEEKLY_ROW = {"kind": "weekly", "weekdays": "1,2"}
-EVERY_ROW = {"kind": "every", "interval_seconds": 300, "anchor_at": BASE["created_at"]}
+EVERY_ROW = {"kind": "every", "interval_seconds": 300, "anchor_at": BASE["created_at"]} | {
+    "local_time": None,
+    "time_zone": None,
+}
 
 
 def row(**changed: Any) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scheduler_daemon.store.findings import Finding
+    from scheduler_daemon.store.finding import Finding
 
 USAGE = "[options]"
 ABOUT = """\
@@ -23,12 +23,17 @@ Says in a sentence what is wrong and how to mend it, and ends with exit status
 
 With --fix it does what is safe: it counts anew, puts back what can be read
 again, computes a target that cannot be read, sets aside what else cannot,
-drops what belongs to nothing, and closes files to others. The daemon may run;
+gives identities and instants to what lacks them, drops what belongs to
+nothing, and closes files to others. The daemon may run;
 it is told to read the file again. You need the rights of the daemon's user."""
 EXAMPLES = """\
   schedctl doctor
   schedctl doctor --fix
   sudo schedctl doctor --database /var/lib/scheduler-daemon/scheduler.db --json"""
+
+
+_ROUNDS = 5
+"""What is mended may show what else can be."""
 
 
 def options(parser: Parser) -> None:
@@ -43,16 +48,23 @@ def run(args: argparse.Namespace) -> int:
     done: list[str] = []
     with database.refusing():
         found = doctor.look(path)
-        if args.fix and any(each.fixable for each in found):
-            done = doctor.mend(path, found, database.stamp()[0])
-            done += _tell(doctor.holder(path))
+        for _ in range(_ROUNDS if args.fix else 0):
+            more = doctor.mend(path, found, database.stamp()[0]) if _is_fixable(found) else []
+            if not more:
+                break
+            done += more
             found = doctor.look(path)
+        done += _tell(doctor.holder(path)) if done else []
     problems = [each for each in found if each.kind == "problem"]
     if args.json:
         output.say(output.json_line(_view(path, found, done)))
     else:
         _show(path, found, problems, done)
     return exits.FAILED if problems else exits.DONE
+
+
+def _is_fixable(found: list[Finding]) -> bool:
+    return any(each.fixable for each in found)
 
 
 def _tell(daemon: int | None) -> list[str]:

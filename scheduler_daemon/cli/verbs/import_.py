@@ -11,6 +11,7 @@ from scheduler_daemon.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import BinaryIO
 
 USAGE = "FILE [options]"
@@ -30,11 +31,12 @@ def options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from scheduler_daemon.store import carry  # only here: SQLite comes with it
+    from scheduler_daemon.store import carry, form  # only here: SQLite comes with it
 
     place = database.locate(args)
     now, stamp = database.stamp()
-    with _opened(args.file) as lines, database.refusing():
+    with _opened(args.file) as file, database.refusing():
+        lines = _readable(args.file, form.lines_of(file))
         done = carry.import_lines(lines, place, now, stamp, dry_run=args.dry_run)
     if args.json:
         kept = {"kept": str(done.kept)} if done.kept else {}
@@ -55,4 +57,15 @@ def _opened(path: str) -> BinaryIO:
     try:
         return open(path, "rb")  # noqa: PTH123 - names are text throughout here
     except OSError as error:
-        raise FailedError(f"cannot read {path}: {error.strerror}") from None
+        raise _unreadable(path, error) from None
+
+
+def _readable(path: str, lines: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from lines
+    except OSError as error:  # of the disk or the pipe that it comes from
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: OSError) -> FailedError:
+    return FailedError(f"cannot read {path}: {error.strerror}")
