@@ -123,6 +123,7 @@ def test_killed_at_the_receipt_of_an_admission_that_it_waited_for_when_stopping(
     build: TestBuild, kind: str, side: str
 ) -> None:
     ids = seed(build.state, [("s", kind)])
+    build.flags["stop_timeout_seconds"] = 60  # in which the answer must come
     build.crash_at = f"{side}_commit.receipt"
     host = build.start().peer()
     host.reply = SILENCE

@@ -31,7 +31,7 @@ STEPS = 120
 
 SESSIONS = [f"s{number}" for number in range(6)]
 WITNESSED = "witnessed"
-WITHIN_SECONDS = 10.0
+WITHIN_SECONDS = 60.0
 """Real ones, for a busy machine; hosts and their time-outs hold for ever while no clock moves."""
 
 

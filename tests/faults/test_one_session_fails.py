@@ -46,8 +46,6 @@ STAR_UID = 2000
 """The owner whose Sessions are all taken by one host for `*`; UID's are named."""
 
 FAULT_SECONDS = 20
-WITHIN_SECONDS = 5
-"""How late a Session that is not to blame may be while another one fails."""
 
 PLACES = {place.text: place for place in places()}
 

@@ -234,7 +234,7 @@ def test_a_record_about_to_be_sent_before_its_slice_is_computed_first(use: Use) 
     began = time.monotonic()
     daemon.start()
     took = time.monotonic() - began
-    target = dt.datetime.now(dt.UTC) + (took * 3 + 4) * dt.timedelta(seconds=1)
+    target = dt.datetime.now(dt.UTC) + (took * 4 + 6) * dt.timedelta(seconds=1)
     target = target.replace(microsecond=0)
     local = target.astimezone(zone(ALMATY, OLD))
     selector = {"time": f"{local:%H:%M:%S}", "time_zone": ALMATY}

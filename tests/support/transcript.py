@@ -12,7 +12,7 @@ from typing import Any
 from scheduler_daemon.wire.frames import MAX_FRAME_BYTES
 
 WIDTH = 98
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 60.0
 
 Json = dict[str, Any]
 
