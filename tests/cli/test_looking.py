@@ -232,6 +232,18 @@ def test_a_status_without_reminders_has_nothing_to_wake_for(
     assert "none: you have no active reminder" in schedctl("status").out
 
 
+def test_a_status_says_what_was_asked_for_by_hand_where_something_was(
+    schedctl: Schedctl, daemon: ScriptedDaemon
+) -> None:
+    told = shapes.status()
+    daemon.answers["daemon.status"] = lambda params: told
+    assert "by hand" not in schedctl("status").out
+    told["counts"]["runs"] = 2
+    out = schedctl("status").out
+    assert "by hand:   2 asked for and not admitted yet\n" in out
+    assert "0 set aside\n" in out
+
+
 def test_rpc_calls_any_method(schedctl: Schedctl, daemon: ScriptedDaemon) -> None:
     daemon.answers["some.method"] = lambda params: [params, "é\x1b"]
     ended = schedctl("rpc", "some.method", '{"a": [1, null]}')
