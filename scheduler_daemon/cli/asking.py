@@ -16,6 +16,11 @@ def add_yes(parser: Parser) -> None:
     )
 
 
+def can_ask() -> bool:
+    """Whether somebody sits at a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
 def agree(what: str, *, yes: bool) -> None:
     """Return when whoever sits at the terminal agrees to `what`, or has with `--yes`.
 
@@ -24,7 +29,7 @@ def agree(what: str, *, yes: bool) -> None:
     if yes:
         return
     question = safe(what)
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+    if not can_ask():
         raise MisuseError(f"{question}? There is no terminal to ask on: add --yes if you mean it")
     print(f"{question}? [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.buffer.readline()

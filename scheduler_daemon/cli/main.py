@@ -60,6 +60,7 @@ VERBS = {
     "metrics": "print how the daemon is for Prometheus",
     "watch": "show what happens to reminders, as it happens",
     "host": "be an agent host for trying out: print what is delivered",
+    "service": "let systemd start the daemon for this user",
     "demo": "see the whole promise in under a minute, kill -9 included",
     "rpc": "call any method of the protocol",
     "completion": "print the completions of bash, zsh or fish",
