@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -25,6 +26,9 @@ from scheduler_daemon.wire.frames import encode
 
 ENVELOPE_BYTES = 1024
 """Room in a frame for what stands around a page's items."""
+
+VIEWS_AT_ONCE = 50
+"""Reminders that are made ready to be shown before the loop goes on with what else there is."""
 
 _ID = re.compile(r"r([1-9][0-9]{0,17})", re.ASCII)
 
@@ -110,8 +114,11 @@ class Desk:
         why = waiting_for(reminder, state, self.scheduler.hosts, now, self.clock.monotonic())
         return reminder_view(reminder, beside, why, now)
 
-    def fitting(self, views: Iterable[T]) -> list[T]:
-        """As many of `views` as fit one frame, in order; at least one, which always fits."""
+    async def fitting(self, views: Iterable[T]) -> list[T]:
+        """As many of `views` as fit one frame, in order; at least one, which always fits.
+
+        Others have their turn in between: a thousand views take longer than they should wait.
+        """
         items: list[T] = []
         room = self.bounds.max_frame_bytes - ENVELOPE_BYTES
         for view in views:
@@ -119,6 +126,8 @@ class Desk:
             if room < 0 and items:
                 break
             items.append(view)
+            if len(items) % VIEWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return items
 
     def done(

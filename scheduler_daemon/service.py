@@ -136,7 +136,7 @@ class Service:
             if not page.bad:
                 break
             await self._desk.set_aside(page.bad)
-        items = self._desk.fitting(self._desk.view(*each, now) for each in page.items)
+        items = await self._desk.fitting(self._desk.view(*each, now) for each in page.items)
         result: shapes.Page[shapes.Reminder] = {"items": items}
         if len(items) < len(page.items):
             result["next_cursor"] = Cursor(place(page.items[len(items) - 1][0])).text(filters)
@@ -215,7 +215,7 @@ class Service:
         if number is not None and not found and not asked.cursor:
             # No dispatch yet, or no such reminder: only the one that exists has an empty history.
             await self._desk.found(Which(number, owner, session))
-        items = self._desk.fitting(map(dispatch_view, found))
+        items = await self._desk.fitting(map(dispatch_view, found))
         result: shapes.Page[shapes.Dispatch] = {"items": items}
         if items and (more or len(items) < len(found)):
             result["next_cursor"] = Cursor(("", found[len(items) - 1].number)).text(filters)

@@ -29,7 +29,7 @@ class SessionCare:
         filters = ["sessions", owner]
         place = Cursor.read(asked.cursor, filters, start=START).place
         rows = await self._desk.store.reader.sessions(owner, place, now, asked.limit + 1)
-        items = self._desk.fitting(self._view(row, now) for row in rows[: asked.limit])
+        items = await self._desk.fitting(self._view(row, now) for row in rows[: asked.limit])
         result: shapes.Page[shapes.Session] = {"items": items}
         if len(items) < len(rows):
             last_owner, last_session = rows[len(items) - 1].key

@@ -6,6 +6,7 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterable
+from heapq import nsmallest
 from pathlib import Path
 
 from scheduler_daemon import __version__
@@ -170,7 +171,7 @@ def _free_bytes(database: Path) -> int | None:
 def _host(host: Host) -> shapes.HostStatus:
     view: shapes.HostStatus = {
         "name": host.name,
-        "sessions": "*" if host.star else sorted(host.sessions)[:SHOWN],
+        "sessions": "*" if host.star else nsmallest(SHOWN, host.sessions),
         "in_flight": host.in_flight,
         "max_in_flight": host.slots,
         "attached_at": instant_text(host.attached_at),

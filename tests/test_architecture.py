@@ -58,7 +58,7 @@ ONLY = {
         *("", "client", "errors", "model", "rules", "wall", "wire"),
         *("config", "places", "store"),
     },
-    "hosts": {"clock", "model", "wire", "words"},
+    "hosts": {"clock", "errors", "model", "wire", "words"},
     "server": {
         *("", "clock", "errors", "log", "model", "rules", "words", "wire", "params"),
         *("desk", "hosts", "scheduler", "service", "status", "watching"),

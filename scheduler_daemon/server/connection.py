@@ -33,7 +33,7 @@ from scheduler_daemon.wire.frames import (
     encode,
 )
 
-LINES_AT_ONCE, BYTES_AT_ONCE = 64, 64 * 1024
+LINES_AT_ONCE, BYTES_AT_ONCE = 64, 32 * 1024
 """A peer that sends without end is listened to in parts, so that others are answered between."""
 
 log = get_logger(__name__)
@@ -42,9 +42,8 @@ log = get_logger(__name__)
 class Connection(asyncio.Protocol):
     """The daemon's end of one connection of an admitted peer.
 
-    Requests that only look may overlap, and so may those that write; between the two kinds the
-    order in which they were sent is kept. `closed` is called once, when the connection is gone
-    and nothing that came on it is carried out any more.
+    In which order requests are carried out is said in requests.py. `closed` is called once, when
+    the connection is gone and nothing that came on it is carried out any more.
     """
 
     def __init__(
@@ -283,13 +282,15 @@ class Connection(asyncio.Protocol):
         """Let the host, which has this name from now on, take Sessions. Raises limit_reached."""
         host = self.host()
         if sessions != "*":
-            named = encode(sorted({*host.sessions, *sessions}))
-            if len(named) > self._max_frame - ENVELOPE_BYTES:
+            names = {*host.sessions, *sessions}
+            too_long = len(encode([*names])) > self._max_frame - ENVELOPE_BYTES
+            if too_long or len(names) > params.MOST_NAMES:
                 raise LimitReached(
-                    "the names of all Sessions of one connection must fit one frame; "
-                    'attach some on another connection, or take "*"',
+                    f"one connection may name {params.MOST_NAMES} Sessions, and their names must "
+                    'fit one frame; attach some on another connection, or take "*"',
                     field="sessions",
                 )
+            self._scheduler.hosts.check_names(self.uid, len(names) - len(host.sessions))
         host.name = name
         # A half-closed peer still gets its answer, and nothing more.
         if not self._ending:

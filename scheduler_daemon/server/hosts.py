@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from scheduler_daemon.clock import Clock, Handle
+from scheduler_daemon.errors import LimitReached
 from scheduler_daemon.model import FollowUp, Instant
 from scheduler_daemon.wire import messages
 from scheduler_daemon.words import name as checked_name
@@ -23,6 +24,9 @@ LATE_KEPT = 1000
 
 LAST_SEEN_KEPT = 1000
 """Sessions without a host of which it is remembered when they last had one."""
+
+MOST_NAMES_OF_OWNER = 50_000
+"""Sessions that all hosts of one owner may name; more would be memory that it takes at will."""
 
 _ALL = "*"
 """Stands for every Session of an owner; no Session is named so."""
@@ -275,6 +279,16 @@ class Hosts:
         self._by_name: dict[Key, list[Host]] = {}
         self._stars: dict[int, list[Host]] = {}
         self._last_seen: OrderedDict[Key, Instant] = OrderedDict()
+        self._names: Counter[int] = Counter()
+
+    def check_names(self, owner: int, more: int) -> None:
+        """Refuse that an owner's hosts name so many Sessions more. Raises limit_reached."""
+        if self._names[owner] + more > MOST_NAMES_OF_OWNER:
+            raise LimitReached(
+                f"all connections of a user may name {MOST_NAMES_OF_OWNER} Sessions together; "
+                'take "*"',
+                field="sessions",
+            )
 
     def attach(self, host: Host, sessions: list[str] | Literal["*"]) -> None:
         """Put the host first in the line of each Session; what it called gone is forgotten."""
@@ -284,6 +298,7 @@ class Hosts:
             _put_first(self._stars.setdefault(host.uid, []), host)
             return
         for session in sessions:
+            self._names[host.uid] += session not in host.sessions
             host.sessions[session] = None
             host.gone.discard(session)
             _put_first(self._by_name.setdefault((host.uid, session), []), host)
@@ -298,6 +313,7 @@ class Hosts:
                     self._saw((host.uid, _ALL))
             sessions = list(host.sessions)
         keys = [(host.uid, s) for s in dict.fromkeys(sessions) if s in host.sessions]
+        self._names[host.uid] -= len(keys)
         for key in keys:
             del host.sessions[key[1]]
             _drop(self._by_name, key, host)

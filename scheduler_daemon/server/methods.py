@@ -44,7 +44,7 @@ Carry = Callable[[Connection, Any], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method. Requests of one connection with the same `access` may overlap."""
+    """One method; its `access` decides what of one connection it may overlap (Requests)."""
 
     name: str
     params: type[params.Params]

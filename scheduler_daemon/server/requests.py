@@ -10,9 +10,6 @@ from typing import Any, NamedTuple
 from scheduler_daemon.server.methods import Method
 from scheduler_daemon.wire import messages
 
-LOOKING_AT_ONCE = 2
-"""Requests of one connection that look at the same time: all connections share one reader."""
-
 
 class Asked(NamedTuple):
     """A request, the method that it names and how many bytes it came in."""
@@ -23,8 +20,10 @@ class Asked(NamedTuple):
 
 
 class Requests:
-    """Keeps the order of reads and writes: those of one kind may overlap.
+    """Keeps the order of reads and writes. Those that write may overlap, which shares commits.
 
+    Those that look go one at a time: all connections share one reader, and a flood of looks on one
+    connection must not fill it.
     `may_start` is asked before each one; `carry_out` answers it, `done` is called after it, when
     others were started in its place.
     """
@@ -72,9 +71,7 @@ class Requests:
             task.add_done_callback(self._ended)
 
     def _fits(self, method: Method) -> bool:
-        if any(running.access != method.access for running in self._running.values()):
-            return False
-        return method.access != "read" or len(self._running) < LOOKING_AT_ONCE
+        return not self._running or (method.access == "write" and not self.looking)
 
     def answered(self, asked: Asked) -> None:
         """It has its answer, or is about to: the peer may send another in its place."""

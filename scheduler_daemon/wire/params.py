@@ -23,6 +23,9 @@ MOST_OCCURRENCES = 1_000_000_000
 MOST_SECONDS = 10_000_000_000
 """The longest age, 300 years: as good as none."""
 
+MOST_NAMES = 5000
+"""Sessions that a host may name; whoever has more takes all."""
+
 Name = Annotated[str, AfterValidator(words.name)]
 SessionName = Annotated[str, AfterValidator(words.session_name)]
 Context = Annotated[dict[str, str], AfterValidator(words.context)]
@@ -30,7 +33,7 @@ Uid = Annotated[int, Field(ge=0, le=MAX_UID)]
 
 
 ANY_OWNER = 'a uid, or "*" for every owner'
-SESSIONS = 'a list of Session names, or "*" for all Sessions of this user'
+SESSIONS = f'a list of at most {MOST_NAMES} Session names, or "*" for all Sessions of this user'
 
 
 def _any_owner(value: Any) -> int | Literal["*"]:
@@ -42,7 +45,8 @@ def _any_owner(value: Any) -> int | Literal["*"]:
 def _sessions(value: Any) -> list[str] | Literal["*"]:
     if value == "*":
         return "*"
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    is_list = isinstance(value, list) and len(value) <= MOST_NAMES
+    if not is_list or not all(isinstance(each, str) for each in value):
         raise ValueError(f"must be {SESSIONS}")
     return [words.session_name(each) for each in value]
 
