@@ -226,6 +226,28 @@ async def test_a_clock_that_was_far_ahead_before_makes_a_start_in_the_past_repea
         assert len(agent.pushed) == 1
 
 
+@pytest.mark.parametrize(("history_days", "again"), [(36_500, False), (30, True)])
+async def test_what_was_sent_under_a_clock_like_ours_stays_sent_while_its_receipt_is_kept(
+    tmp_path: Path, history_days: int, again: bool
+) -> None:
+    """A clock far ahead takes it after ten minutes, as any old one: what comes has another id."""
+    async with running_world(tmp_path, keep=Keep(history_days, 200, 30)) as world:
+        agent = await world.agent("s", says=ADMIT)
+        daily = await world.create(daily={"time": "18:30", "time_zone": "UTC"})
+        await world.jump(25 * 3600)
+        await world.jump(20 * YEAR)
+        await world.advance(3600)
+        world.scheduler.go_round()
+        await world.settled()
+        assert ids_of(agent.pushed[0]) == [f"{daily}@2026-01-01T18:30:00.000Z"]
+        assert (ids_of(agent.pushed[0])[0] in world.receipts()) is not again
+        sent = len(agent.pushed)
+        await world.jump(-20 * YEAR - 25 * 3600)
+        await world.advance(25 * 3600)
+        comes = [ids_of(followup) for followup in agent.pushed[sent:]]
+        assert comes == ([[f"{daily}.1@2026-01-01T18:30:00.000Z"]] if again else [])
+
+
 async def test_records_that_only_pass_leave_the_others_of_their_batch(world: World) -> None:
     agent = await world.agent("s", says=ADMIT)
     sent = await world.create(prompt="sent", every_seconds=300)
