@@ -19,17 +19,15 @@ from scheduler_daemon.store.database import (
     make_private,
     open_file,
 )
-from scheduler_daemon.store.migrate import known, pending
 from scheduler_daemon.store.putting_right import IDS_LEFT_OUT as IDS_LEFT_OUT
 from scheduler_daemon.store.putting_right import last_numbers, put_last_number
+from scheduler_daemon.store.whole import UNREADABLE, check
 
 _HOW_TO_STOP = (
     "stop it first, and what starts it again: `systemctl --user stop scheduler-daemon.socket "
     "scheduler-daemon.service` where units run it (without --user for one of the machine), "
     "else `kill` that process"
 )
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""What a damaged file raises; the latter where SQLite's own words quote bytes of it."""
 
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -70,11 +68,11 @@ def restore(source: Path, database: Path, stamp: str) -> Path | None:
 @contextmanager
 def held(database: Path) -> Iterator[None]:
     """Hold the database as a daemon would, so that none starts. DatabaseRefused."""
-    make_private(database, for_its_owner=os.geteuid() == 0)
     try:
         examine(database)
     except DatabaseRefused as error:
         raise DatabaseRefused(f"{error}; move it away, then run this again") from None
+    make_private(database, for_its_owner=os.geteuid() == 0)
     try:
         lock = Lock(database)
     except DatabaseHeld as error:
@@ -106,24 +104,6 @@ def install(copying: Path, database: Path, stamp: str) -> Path | None:
     except OSError as error:
         raise DatabaseRefused(f"cannot replace {database}: {error.strerror}") from None
     return kept
-
-
-def check(copy: Path, original: Path) -> None:
-    """Refuse a file that is damaged, or that this version cannot bring to its schema.
-
-    A row that breaks a rule is no damage: the daemon sets it aside.
-    """
-    migrations = known()
-    try:
-        with closing(open_file(copy)) as conn:
-            found = [line for (line,) in conn.execute("PRAGMA integrity_check(1000)")]
-            bad = [line for line in found if line != "ok" and not line.startswith("CHECK ")]
-            if bad:
-                raise DatabaseRefused(f"{original} is damaged: {bad[0]}")
-            if len(pending(conn, migrations)) == len(migrations):
-                raise DatabaseRefused(f"{original} holds nothing")
-    except UNREADABLE as error:
-        raise DatabaseRefused(f"{original} is damaged: {error}") from None
 
 
 def raise_ids(path: Path, last: int) -> None:
@@ -167,6 +147,8 @@ def _reserved(place: Path, *, overwrite: bool) -> Iterator[None]:
     """Keep the name of a file that is to be made; what is there stays where it fails."""
     made = False
     try:
+        if place.exists() and not place.is_file():
+            raise DatabaseRefused(f"{place} is not a file, and a backup goes to one")
         if place.with_name(f"{place.name}-wal").exists() or _belongs_to_another(place):
             raise DatabaseRefused(f"{place} is a database in use; choose another name")
         if not overwrite:

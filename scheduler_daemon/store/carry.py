@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scheduler_daemon.store.backup import UNREADABLE, held, install, raise_ids, unfinished
+from scheduler_daemon.store.backup import held, install, raise_ids, unfinished
 from scheduler_daemon.store.database import (
     DatabaseRefused,
     create_file,
@@ -28,6 +28,7 @@ from scheduler_daemon.store.form import (
 from scheduler_daemon.store.incoming import Reading
 from scheduler_daemon.store.migrate import known, migrate, pending
 from scheduler_daemon.store.putting_right import last_numbers
+from scheduler_daemon.store.whole import UNREADABLE
 
 
 class Imported(NamedTuple):

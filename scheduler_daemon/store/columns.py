@@ -156,7 +156,10 @@ def context(value: Any) -> dict[str, str] | None:
     if value is None:
         return None
     # In JSON a character may take six, and each string has quotes and separators around it.
-    found = json.loads(text(value, 10 * MAX_CONTEXT_BYTES))
+    try:
+        found = json.loads(text(value, 10 * MAX_CONTEXT_BYTES))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at character {error.pos + 1}") from None
     if not isinstance(found, dict):
         raise TypeError("is not an object")
     strings = {text(key): text(each) for key, each in found.items()}

@@ -128,6 +128,7 @@ def examine(path: Path) -> None:
 def make_private(path: Path, *, for_its_owner: bool = False) -> None:
     """Make the folder of the database, or make it private (0700) where it is this user's own.
 
+    Its own is one that holds nothing else: the modes of /etc or of a home are no matter of ours.
     A folder in which others may replace what is there is left as it is and refused: one that
     everybody or a group writes in, and one of another user but root. With `for_its_owner` root
     works on the file of that user.
@@ -136,7 +137,7 @@ def make_private(path: Path, *, for_its_owner: bool = False) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
-        if found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
+        if found.st_uid == os.geteuid() and is_alone(path):
             if found.st_mode & 0o077:
                 folder.chmod(0o700)
         elif found.st_uid not in (os.geteuid(), 0) and not for_its_owner:
@@ -152,6 +153,19 @@ def make_private(path: Path, *, for_its_owner: bool = False) -> None:
         raise DatabaseRefused(
             f"cannot make the state directory {path.parent}: {error.strerror}"
         ) from None
+
+
+def is_alone(path: Path) -> bool:
+    """Whether the folder of a database holds nothing but that and what belongs to it.
+
+    One that everybody writes in (sticky, /tmp) never does.
+    """
+    try:
+        if path.parent.stat().st_mode & stat.S_ISVTX:
+            return False
+        return all(each.name.startswith(path.name) for each in path.parent.iterdir())
+    except PermissionError:
+        return False
 
 
 def create_file(path: Path) -> None:

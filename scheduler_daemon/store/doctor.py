@@ -15,17 +15,22 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from scheduler_daemon.store.database import LARGEST_LOG_BYTES, DatabaseRefused, examine, open_file
-from scheduler_daemon.store.finding import FIX, Finding
+from scheduler_daemon.store.database import (
+    LARGEST_LOG_BYTES,
+    DatabaseRefused,
+    examine,
+    is_alone,
+    open_file,
+)
+from scheduler_daemon.store.finding import FIX, Finding, fixable
 from scheduler_daemon.store.findings import in_rows
 from scheduler_daemon.store.migrate import differences, known, pending
 from scheduler_daemon.store.row_mending import mend_rows
 from scheduler_daemon.store.standing import lost_frames
+from scheduler_daemon.store.whole import damage
 
 LITTLE_DISK_BYTES = 64 << 20
 
-_OF_ROWS = ("CHECK constraint failed", "NULL value in", "NUMERIC value in", "TEXT value in")
-_OF_TYPES = ("non-TEXT value", "non-INTEGER value", "non-REAL value", "non-BLOB value")
 _BESIDE = ("", "-wal", "-shm", ".lock", ".mark")
 
 
@@ -38,14 +43,10 @@ def look(path: Path) -> list[Finding]:
     try:
         with closing(_reading(path)) as conn:
             conn.execute("BEGIN")
-            damage = list(_of_the_file(conn))
-            return around + (damage if _hopeless(damage) else [*damage, *in_rows(conn)])
+            found = list(_of_the_file(conn))
+            return around + (found or list(in_rows(conn)))
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return [*around, _damaged(str(error))]
-
-
-def _hopeless(damage: list[Finding]) -> bool:
-    return any(each.kind == "problem" for each in damage)
 
 
 def _reading(path: Path) -> sqlite3.Connection:
@@ -57,10 +58,8 @@ def _reading(path: Path) -> sqlite3.Connection:
 
 def _of_the_file(conn: sqlite3.Connection) -> Iterator[Finding]:
     """Damage, and another schema; rows cannot be looked at beside either."""
-    lines = [line for (line,) in conn.execute("PRAGMA integrity_check(100)")]
-    damage = [line for line in lines if line != "ok" and not line.startswith(_OF_ROWS + _OF_TYPES)]
-    if damage:
-        yield _damaged("; ".join(damage[:3]))
+    if found := damage(conn):
+        yield _damaged("; ".join(found[:3]))
         return
     migrations = known()
     try:
@@ -87,12 +86,10 @@ def _damaged(text: str) -> Finding:
 
 def _around(path: Path) -> Iterator[Finding]:
     """What the file system says."""
-    yield from _rights(
-        path.parent, 0o077 if not path.parent.stat().st_mode & stat.S_ISVTX else 0o022
-    )
+    yield from _rights_of_folder(path)
     for name in (path.with_name(f"{path.name}{end}") for end in _BESIDE):
         if name.exists():
-            yield from _rights(name, 0o077)
+            yield from _rights(name)
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
     if size > LARGEST_LOG_BYTES:
@@ -120,14 +117,24 @@ def _lost(path: Path) -> Iterator[Finding]:
         )
 
 
-def _rights(path: Path, others: int) -> Iterator[Finding]:
+def _rights(path: Path) -> Iterator[Finding]:
     mode = path.stat().st_mode
-    if mode & others:
+    if mode & 0o077:
+        text = f"{path} has the mode {stat.S_IMODE(mode):04o}, and everybody's words are in it"
+        yield fixable("rights", text, "close it to others")
+
+
+def _rights_of_folder(path: Path) -> Iterator[Finding]:
+    """One that is not the database's alone is no matter of ours, unless others write in it."""
+    mode = path.parent.stat().st_mode
+    if is_alone(path):
+        yield from _rights(path.parent)
+    elif mode & 0o022:
         yield Finding(
             "rights",
-            f"{path} has the mode {stat.S_IMODE(mode):04o}, and everybody's words are in it",
-            f"close it to others: {FIX}",
-            fixable=True,
+            f"others may write in {path.parent} (mode {stat.S_IMODE(mode):04o}), beside "
+            f"{path.name}, in which everybody's words are",
+            "keep it in a folder that only its user writes in",
         )
 
 
@@ -157,7 +164,8 @@ def mend(path: Path, found: list[Finding], now: str) -> list[str]:
 
 def _close_to_others(path: Path) -> list[str]:
     done = []
-    for place in (path.parent, *(path.with_name(f"{path.name}{end}") for end in _BESIDE)):
+    folder = [path.parent] if is_alone(path) else []
+    for place in (*folder, *(path.with_name(f"{path.name}{end}") for end in _BESIDE)):
         try:
             mode = stat.S_IMODE(place.stat().st_mode)
             if mode & 0o077:

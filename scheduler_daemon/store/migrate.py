@@ -92,7 +92,7 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
                 _copy(conn, path, wanted[-len(todo) - 1].number, now)
             for migration in todo:
                 _apply(conn, migration, now)
-            _check_whole(conn, wanted)
+            check_whole(conn, wanted)
     except sqlite3.Error as error:
         raise DatabaseRefused(f"cannot bring the database {path} to this schema: {error}") from None
     except OSError as error:
@@ -119,7 +119,7 @@ def _apply(conn: sqlite3.Connection, migration: Migration, now: str) -> None:
         raise
 
 
-def _check_whole(conn: sqlite3.Connection, migrations: list[Migration]) -> None:
+def check_whole(conn: sqlite3.Connection, migrations: list[Migration]) -> None:
     """Refuse a file that lacks a part of the schema; parts that somebody added are no matter."""
     with closing(sqlite3.connect(":memory:")) as model:
         for migration in migrations:

@@ -114,8 +114,8 @@ def _set_aside(row: Row, was: Row, again: Reminder | BadRow) -> Finding:
 def _by_hand(bad: BadRow, row: Row) -> str:
     column = bad.reason.partition(":")[0]
     if column == "number":
-        return f"no id is made of such a number: delete {row[0]} from the table of reminders"
-    what = column if column in REMINDER_COLUMNS else "what is wrong"
+        return f"no id is made of it: delete {row[0]} from the table of reminders with sqlite3"
+    what = column if column in REMINDER_COLUMNS else f"the {column}"
     return f"mend {what} of number {row[0]} in the table of reminders with sqlite3"
 
 

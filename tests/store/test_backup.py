@@ -79,6 +79,31 @@ def test_no_copy_goes_over_a_database_in_use(filled: Path, copy: Path) -> None:
         conn.rollback()
 
 
+def test_no_copy_takes_the_place_of_what_is_no_file(filled: Path, tmp_path: Path) -> None:
+    """Root would replace a device by it."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("folder", "pipe", "link"):
+        for overwrite in (True, False):
+            with pytest.raises(DatabaseRefused, match="is not a file, and a backup goes to one"):
+                backup(filled, tmp_path / name, overwrite=overwrite)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_database_that_is_no_file_is_refused_before_anything_is_done(
+    filled: Path, copy: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o755)
+    os.mkfifo(folder / "pipe")
+    folder.chmod(0o755)
+    with pytest.raises(DatabaseRefused, match="is not a file"):
+        restore(copy, folder / "pipe", STAMP)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert names(folder) == ["pipe"]
+
+
 def test_what_cannot_be_copied_leaves_nothing(filled: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     target = tmp_path / "out" / "b.db"
@@ -230,6 +255,9 @@ def spoilt(copy: Path, how: str) -> None:
             copy.write_bytes(data)
         case "byte":
             copy.write_bytes(copy.read_bytes().replace(b"s1", b"s9", 1))
+        case "lacking":
+            with by_hand(copy) as conn:
+                conn.execute("DROP TABLE runs")
         case "index":
             with by_hand(copy) as conn:
                 conn.execute("PRAGMA writable_schema = ON")
@@ -248,6 +276,7 @@ def spoilt(copy: Path, how: str) -> None:
         ("torn", "is damaged|cannot copy"),
         ("page", "is damaged"),
         ("byte", "is damaged: .*index"),
+        ("lacking", "lacks .*table runs"),
         ("index", "is damaged"),
     ],
 )

@@ -250,6 +250,19 @@ def test_a_folder_of_this_user_that_was_there_is_made_private(tmp_path: Path, fo
     assert mode(tmp_path) == 0o700
 
 
+def test_a_folder_that_holds_other_things_keeps_its_mode(tmp_path: Path) -> None:
+    """Whoever names a file in /srv or at home does not mean to close those."""
+    path = tmp_path / "scheduler.db"
+    create_file(path)
+    (tmp_path / "other").touch()
+    tmp_path.chmod(0o755)
+    make_private(path)
+    assert mode(tmp_path) == 0o755
+    tmp_path.chmod(0o775)
+    with pytest.raises(DatabaseRefused, match="others may write in the state directory"):
+        make_private(path)
+
+
 def test_a_folder_that_everybody_writes_in_is_refused_and_keeps_its_mode(tmp_path: Path) -> None:
     """/tmp is one: a file in it is safe, a folder of everybody's must stay open."""
     tmp_path.chmod(0o1777)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -243,6 +244,20 @@ def test_files_that_others_may_read_are_closed(path: Path, kept: list[Reminder])
     assert [each.code for each in found] == ["rights", "rights"]
     mend(path, found, NOW)
     assert look(path) == []
+
+
+@pytest.mark.parametrize("found", [0o755, 0o1777, 0o770])
+def test_the_folder_of_other_things_is_left_as_it_is(
+    path: Path, kept: list[Reminder], found: int
+) -> None:
+    (path.parent / "notes").touch()
+    path.parent.chmod(found)
+    path.chmod(0o644)
+    mend(path, look(path), NOW)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == found
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    left = [(each.code, each.fixable) for each in look(path)]
+    assert left == ([("rights", False)] if found & 0o022 else [])
 
 
 def test_a_log_of_writes_that_grew_is_named_and_emptied(
