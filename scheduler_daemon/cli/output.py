@@ -47,7 +47,11 @@ def _escape(character: str) -> str:
 
 def json_line(value: object) -> str:
     """The value as one line of JSON, readable in every language and safe to print."""
-    text = json.dumps(value, ensure_ascii=False)
+    return safe_json(json.dumps(value, ensure_ascii=False))
+
+
+def safe_json(text: str) -> str:
+    """One line of JSON, safe to print: the same value."""
     # All of these stand inside strings, where the escape means the same character.
     if text.isprintable():
         return text

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from scheduler_daemon import wall
-from scheduler_daemon.cli import connection, database, exits, extras, files
+from scheduler_daemon.cli import connection, database, exits, extras, files, output
 from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
 
@@ -59,10 +59,10 @@ def _lines(args: argparse.Namespace) -> int:
     source = database.locate(args)
     now, _ = database.stamp()
     with database.refusing():
-        lines = carry.export(source, now)
+        lines = map(output.safe_json, carry.export(source, now))
         if args.file == "-":
             for line in lines:
-                print(line)
+                output.say(line)
         else:
             files.write_lines(args.file, lines, 0o600)
     return exits.DONE
