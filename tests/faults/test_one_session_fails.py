@@ -76,6 +76,7 @@ LOOKED_AT = {
         "server.hosts.Hosts.of_owner",
         "server.hosts.Hosts.last_seen",
         "server.hosts.Hosts.told_apart",
+        "server.hosts.Hosts.check_names",
     ),
     *(
         "server.hosts.Hosts.names",
