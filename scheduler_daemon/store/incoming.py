@@ -21,6 +21,8 @@ class Reading:
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._conn = conn
+        # A row that is set aside may break any rule; all others are read by what is stricter.
+        conn.execute("PRAGMA ignore_check_constraints = ON")
         self._types = {kind: _types(conn, table) for kind, (table, _, _) in TABLES.items()}
         self._kinds = list(TABLES)
         self._started = False
@@ -110,11 +112,7 @@ class Reading:
 
     def _reminder(self, row: dict[str, Any]) -> None:
         """A row that does not decode is taken where it says that it is set aside."""
-        self._conn.execute("PRAGMA ignore_check_constraints = ON")
-        try:
-            self._insert("reminder", row)
-        finally:
-            self._conn.execute("PRAGMA ignore_check_constraints = OFF")
+        self._insert("reminder", row)
         if row.get("status") == "set_aside":
             _accept("former_status", status, row.get("former_status"))
             _accept("set_aside_reason", text, row.get("set_aside_reason"))
