@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler_daemon.cli.exposition import exposition
+from scheduler_daemon.cli.exposition import openmetrics
 from scheduler_daemon.server.methods import METHODS
 from tests.support.inprocess import Json, Peer, Running, needs_root, running
 from tests.support.process import short_folder
@@ -44,7 +44,7 @@ LOOKS: list[tuple[str, Json]] = [
     ("reminder.history", {"session_id": "shared"}),
     ("session.list", {}),
     ("daemon.status", {}),
-    ("reminder.preview", {"every_seconds": 300}),
+    ("reminder.preview", {"at": "2030-01-01T00:00:00Z"}),
 ]
 
 
@@ -111,12 +111,13 @@ async def test_nothing_that_a_user_sees_changes_with_what_another_does(users: Us
 
 
 async def test_the_metrics_of_a_user_do_not_change_with_what_another_does(users: Users) -> None:
-    def metrics(status: Json) -> str:
-        return exposition({**status, "free_disk_bytes": 1}, users.on.clock.now())  # type: ignore[arg-type]
+    async def metrics() -> bytes:
+        status: Any = await users.ben.call("daemon.status")
+        return openmetrics({**status, "free_disk_bytes": 1})
 
-    before = metrics(await users.ben.call("daemon.status"))
+    before = await metrics()
     await what_ada_does(users)
-    assert metrics(await users.ben.call("daemon.status")) == before
+    assert await metrics() == before
 
 
 @pytest.mark.parametrize("method", BY_ID)
@@ -192,11 +193,10 @@ async def test_no_host_of_another_receives_by_name_or_by_star(users: Users) -> N
         waiting = (await users.ada.call("reminder.get", id=number))["reminder"]["waiting_for"]
         assert waiting == {"why": "no_host"}
     await users.root.call("reminder.list", owner_uid=ADA)  # what has to come has come
+    ready = {"jsonrpc": "2.0", "method": "session.ready", "params": {"session_id": "shared"}}
     for peer in (users.ben, users.nobody, users.root):
         await peer.call("hello")
-        peer.write(
-            {"jsonrpc": "2.0", "method": "session.ready", "params": {"session_id": "shared"}}
-        )
+        peer.write(ready)
         await peer.call("hello")
         assert peer.requests == []
 
@@ -254,7 +254,7 @@ async def test_what_an_admin_does_for_another_or_looks_at_is_logged(
     assert all(
         entry["by_uid"] == 0
         for entry in logs
-        if entry.get("owner_uid") == ADA and entry["event"] not in ("owner_named",)
+        if entry.get("owner_uid") == ADA and entry["event"] != "owner_named"
     )
 
 
