@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scheduler_daemon.store.backup import held, install, raise_ids, unfinished
+from scheduler_daemon.store.columns import LARGEST
+from scheduler_daemon.store.companions import wrong
 from scheduler_daemon.store.database import (
     DatabaseRefused,
     create_file,
@@ -25,9 +27,11 @@ from scheduler_daemon.store.form import (
     read,
     write,
 )
-from scheduler_daemon.store.incoming import Reading
+from scheduler_daemon.store.incoming import Reading, in_its_session
 from scheduler_daemon.store.migrate import known, migrate, pending
 from scheduler_daemon.store.putting_right import last_numbers
+from scheduler_daemon.store.reminder_findings import former_status, is_aside
+from scheduler_daemon.store.rows import BadRow, Row, read_reminder
 from scheduler_daemon.store.whole import UNREADABLE
 
 
@@ -39,7 +43,11 @@ class Imported(NamedTuple):
 
 
 def export(database: Path, now: str) -> Iterator[str]:
-    """The lines of one moment of the file, without their ends. DatabaseRefused."""
+    """The lines of one moment of the file, without their ends. DatabaseRefused.
+
+    An import takes them: a reminder that cannot be read is as if the daemon had met it and set it
+    aside, and any other row that cannot be read is refused here.
+    """
     examine(database)
     if not database.exists():
         raise DatabaseRefused(f"there is no database {database}")
@@ -57,7 +65,7 @@ def export(database: Path, now: str) -> Iterator[str]:
                 counts[kind] = 0
                 for row in _rows(conn, kind):
                     counts[kind] += 1
-                    yield _row_line(kind, row)
+                    yield _row_line(conn, kind, row)
             yield write({"end": counts})
     except UNREADABLE as error:
         raise DatabaseRefused(f"cannot read the database {database}: {error}") from None
@@ -103,29 +111,51 @@ def _rows(conn: sqlite3.Connection, kind: str) -> Iterator[dict[str, Any]]:
     statement = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}"  # noqa: S608 - ours
     for row in conn.execute(statement):
         values = dict(zip(columns, row, strict=True))
-        found = {name: value for name, value in values.items() if value is not None}
-        if kind == "reminder" and "context" in found:
-            found["context"] = _context(found["context"])
-        yield found
+        if kind == "reminder":
+            values |= _set_aside(row) | {"context": _context(values["context"])}
+        yield {name: value for name, value in values.items() if value is not None}
 
 
-def _context(text: str) -> Any:
-    """The object that a context is; the text where it is none, of a row that is set aside."""
+def _set_aside(row: Row) -> dict[str, str]:
+    """What a reminder that does not decode has when the daemon has met it."""
+    if is_aside(row) or not isinstance(bad := read_reminder(row), BadRow):
+        return {}
+    kept = {"former_status": former_status(row), "set_aside_reason": bad.reason}
+    return {"status": "set_aside"} | kept
+
+
+def _context(text: Any) -> Any:
+    """The object that a context is; what it is where it is none, of a row that is set aside."""
     with suppress(NotUnderstood):
-        return read(text.encode("utf-8", "surrogateescape"))
+        return read(text.encode("utf-8", "surrogateescape")) if isinstance(text, str) else text
     return text
 
 
-def _row_line(kind: str, row: dict[str, Any]) -> str:
+def _row_line(conn: sqlite3.Connection, kind: str, row: dict[str, Any]) -> str:
     """The line of a row. DatabaseRefused where no import would take it."""
-    line = write({kind: row})
+    why = _unwanted(conn, kind, row)
+    line = "" if why else write({kind: row})
     if len(line.encode()) >= LONGEST_LINE:
-        which = next(f"{name} {row[name]}" for name in ("number", "reminder_number") if name in row)
+        why = f"it has more than the {LONGEST_LINE >> 20} MiB that a line may have"
+    if why:
+        name = "number" if kind == "reminder" else "reminder_number"
         raise DatabaseRefused(
-            f"the {kind} of {which} has more than the {LONGEST_LINE >> 20} MiB that a line of an "
-            "export may have; `schedctl doctor` says what is wrong with it"
+            f"cannot export the {kind} of {name} {row[name]}: {why}; `schedctl doctor` says what "
+            "is wrong with it, and --fix mends what is safe"
         )
     return line
+
+
+def _unwanted(conn: sqlite3.Connection, kind: str, row: dict[str, Any]) -> str | None:
+    if odd := [name for name, value in row.items() if type(value) not in (str, int, dict)]:
+        return f"{odd[0]} is neither text nor a whole number"
+    if kind == "reminder":
+        return None if 1 <= row["number"] <= LARGEST else "no id is made of its number"
+    if found := wrong(kind, row):
+        return ": ".join(next(iter(found.items())))
+    return (
+        None if kind != "run" or in_its_session(conn, row) else "its Session has no such reminder"
+    )
 
 
 def _refuse_filled(database: Path) -> None:

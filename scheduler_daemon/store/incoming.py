@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from scheduler_daemon.store.columns import LARGEST, instant, shown, status, text, whole
 from scheduler_daemon.store.companions import wrong
 from scheduler_daemon.store.form import FORMAT, HEADER, TABLES, VERSION, NotUnderstood, read
+from scheduler_daemon.store.lookups import reminder_row
 from scheduler_daemon.store.putting_right import IDS_LEFT_OUT
-from scheduler_daemon.store.rows import REMINDER_COLUMNS, BadRow, decode_reminder
+from scheduler_daemon.store.rows import BadRow, decode_reminder
 
 T = TypeVar("T")
 
@@ -117,15 +118,17 @@ class Reading:
             _accept("former_status", status, row.get("former_status"))
             _accept("set_aside_reason", text, row.get("set_aside_reason"))
             return
+        stored = reminder_row(self._conn, row["number"], None, None)
+        assert stored is not None  # with what is the default where a member was left out
         try:
-            decode_reminder(self._conn.execute(_READ_BACK, (row["number"],)).fetchone())
+            decode_reminder(stored)
         except BadRow as bad:
             raise NotUnderstood(bad.reason) from None
 
     def _companion(self, kind: str, row: dict[str, Any]) -> None:
         for name, why in wrong(kind, row).items():
             raise NotUnderstood(f"{name}: {why}")
-        if kind == "run" and self._conn.execute(_IN_SESSION, row).fetchone() is None:
+        if kind == "run" and not in_its_session(self._conn, row):
             raise NotUnderstood(
                 f"its Session has no r{row['reminder_number']}; `schedctl doctor --fix` puts such "
                 "runs right, before an export"
@@ -138,11 +141,11 @@ class Reading:
         self._conn.execute(statement, tuple(row.values()))
 
 
-_READ_BACK = f"SELECT {', '.join(REMINDER_COLUMNS)} FROM reminders WHERE number = ?"  # noqa: S608 - ours
-_IN_SESSION = (
-    "SELECT 1 FROM reminders WHERE number = :reminder_number AND owner_uid = :owner_uid "
-    "AND session_id = :session_id"
-)
+def in_its_session(conn: sqlite3.Connection, run: dict[str, Any]) -> bool:
+    """Whether a run by hand is in the Session of its reminder."""
+    where = (run["reminder_number"], run["owner_uid"], run["session_id"])
+    return reminder_row(conn, *where) is not None
+
 
 _TYPES: dict[str, tuple[type, str]] = {
     "INTEGER": (int, "a whole number"),

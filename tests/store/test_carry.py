@@ -18,6 +18,7 @@ from scheduler_daemon.store import form
 from scheduler_daemon.store.backup import IDS_LEFT_OUT
 from scheduler_daemon.store.carry import Imported, export, import_lines
 from scheduler_daemon.store.database import DatabaseHeld, DatabaseRefused, Lock
+from scheduler_daemon.store.doctor import look
 from scheduler_daemon.store.form import HEADER, LONGEST_LINE, TABLES, VERSION
 from scheduler_daemon.store.store import Store
 from tests.store.support import (
@@ -337,11 +338,63 @@ async def test_a_row_that_is_set_aside_comes_back_as_it_is(
     assert contents(tmp_path / "other.db") == contents(filled)
 
 
+def test_a_reminder_that_the_daemon_has_not_met_is_exported_as_it_would_leave_it(
+    filled: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.db"
+    with by_hand(filled) as conn:
+        conn.execute("PRAGMA ignore_check_constraints = ON")
+        conn.execute("UPDATE reminders SET interval_seconds = 5 WHERE number = 1")
+    bring_in(lines_of(filled), other)
+    with by_hand(other) as conn:
+        found = conn.execute(
+            "SELECT status, former_status, set_aside_reason, interval_seconds FROM reminders"
+        ).fetchone()
+    assert found == ("set_aside", "active", "rule: 5 is less than 300", 5)
+    assert {each.code for each in look(other)} == {"set_aside"}
+
+
+REFUSED = [
+    ("UPDATE dispatches SET host = ''", "receipt of reminder_number 1: host: is empty"),
+    ("UPDATE idempotency_keys SET created_at = 'x'", "key of reminder_number 1: created_at: "),
+    ("UPDATE past_words SET title = ''", "words of reminder_number 1: title: is empty"),
+    ("UPDATE runs SET occurrence_id = 'x'", "run of reminder_number 1: occurrence_id: 'x' is no"),
+    ("UPDATE runs SET session_id = 's2'", "run of reminder_number 1: its Session has no such"),
+    ("UPDATE reminders SET number = -1 WHERE number = 2", "reminder of number -1: no id is made"),
+]
+
+
+@pytest.mark.parametrize(("edit", "why"), REFUSED)
+def test_what_no_import_would_take_is_refused_by_the_export(
+    filled: Path, edit: str, why: str
+) -> None:
+    with by_hand(filled) as conn:
+        conn.execute("PRAGMA ignore_check_constraints = ON")
+        conn.execute("DROP TRIGGER reminders_moved")
+        conn.execute(edit)
+    with pytest.raises(DatabaseRefused, match=f"cannot export the {why}.*`schedctl doctor` says"):
+        lines_of(filled)
+
+
+@pytest.mark.parametrize("edit", ["context = x'00'", "generation = 1.5"])
+def test_a_value_that_json_has_no_whole_number_or_text_for_is_refused(
+    filled: Path, edit: str
+) -> None:
+    with by_hand(filled) as conn:
+        conn.execute("PRAGMA writable_schema = ON")
+        conn.execute("UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')')")
+    with by_hand(filled) as conn:
+        conn.execute("PRAGMA ignore_check_constraints = ON")
+        conn.execute(f"UPDATE reminders SET {edit}")
+    with pytest.raises(DatabaseRefused, match=" is neither text nor a whole number"):
+        lines_of(filled)
+
+
 def test_a_row_that_no_line_can_hold_is_named_by_the_export(filled: Path) -> None:
     with by_hand(filled) as conn:
         conn.execute("PRAGMA ignore_check_constraints = ON")
         conn.execute("UPDATE reminders SET prompt = printf('%.*c', 5000000, 'x') WHERE number = 2")
-    with pytest.raises(DatabaseRefused, match="reminder of number 2 has more than the 4 MiB"):
+    with pytest.raises(DatabaseRefused, match="reminder of number 2: it has more than the 4 MiB"):
         lines_of(filled)
 
 
