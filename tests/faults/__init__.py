@@ -11,11 +11,12 @@ Longer forms, by environment variables:
 
 - SCHEDULER_DAEMON_TEST_KILLS=1000: so many kills in test_random_kills.py (20 otherwise);
   SCHEDULER_DAEMON_TEST_SEED=N chooses its steps, what was taken is printed.
-- SCHEDULER_DAEMON_TEST_CLOCK_RUNS=1000: so many random runs in test_clock_jumps.py (25 otherwise).
+- SCHEDULER_DAEMON_TEST_CLOCK_RUNS=1000: so many random runs in test_clock_jumps.py (10 otherwise).
 - SCHEDULER_DAEMON_TEST_HOST_RUNS=200: so many random runs in test_hosts.py (10 otherwise);
   SCHEDULER_DAEMON_TEST_SEED=N is the first one's seed.
-- ACCEPTANCE_LONG=1: every function with every kind of exception (test_one_session_fails.py), every
-  single write of a creation, and half a minute of a disk that fails (test_disk_errors.py).
+- ACCEPTANCE_LONG=1: every kind of rule at every point of the crash matrix (two in turn otherwise),
+  every function with every kind of exception (test_one_session_fails.py), every single write of a
+  creation, and half a minute of a disk that fails (test_disk_errors.py).
 - SCHEDULER_DAEMON_TEST_QUIET_SECONDS=60: how long each fault of test_files.py may repeat itself
   while the lines of the log are counted (4 otherwise).
 """

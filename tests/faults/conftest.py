@@ -1,15 +1,17 @@
-"""The test build as fixtures: each test has a folder of its own, a module shares what forks."""
+"""The test build as fixtures, each test in a folder of its own; and how much of a matrix is run."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.acceptance.steps import LONG
 from tests.faults.lives import TestBuild
 from tests.faults.nursery import Nursery
 
@@ -40,3 +42,27 @@ def build(nursery: Nursery, folder: Path) -> Iterator[TestBuild]:
     made = TestBuild(nursery, folder)
     yield made
     made.close()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of each cell of the crash matrix two kinds of rule, in turn; all with ACCEPTANCE_LONG=1."""
+    cells: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and "test_crash_" in item.path.name:
+            cells[_cell(item)].append(item)
+    left: set[pytest.Item] = set()
+    for turn, name in enumerate(sorted(cells)):
+        kinds = sorted(cells[name], key=lambda item: item.nodeid)
+        if not LONG and len(kinds) > 2:
+            kept = {turn % len(kinds), (turn + len(kinds) // 2) % len(kinds)}
+            left |= {item for number, item in enumerate(kinds) if number not in kept}
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=list(left))
+
+
+def _cell(item: pytest.Function) -> str:
+    """What is tried, whatever the kind of rule; tests without one are a cell each."""
+    values = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+    if values.pop("kind", None) is None:
+        return item.nodeid
+    return f"{item.path.name} {item.originalname} {sorted(map(str, values.values()))}"
