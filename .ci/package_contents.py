@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def tracked(source: Path) -> set[str]:
     return set(listed.stdout.decode().strip("\0").split("\0"))
 
 
+def placed(source: Path) -> list[tuple[str, str]]:
+    """The folders that go into a wheel, each with its place there."""
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))
+    extra = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    return [("scheduler_daemon", "scheduler_daemon"), *extra.items()]
+
+
 def made(source: Path) -> set[str]:
     """The man pages and completions, below build/share."""
     share = source / "build" / "share"
@@ -32,8 +40,12 @@ def wheel_faults(wheel: Path, source: Path) -> list[str]:
         info = next(name.split("/")[0] for name in names if ".dist-info/" in name)
         points = archive.read(f"{info}/entry_points.txt").decode()
     data = info.replace(".dist-info", ".data/data/share")
-    wanted = {name for name in tracked(source) if name.startswith("scheduler_daemon/")}
-    wanted |= {f"scheduler_daemon/{n}" for n in tracked(source) if n.startswith("migrations/")}
+    wanted = {
+        place + name[len(part) :]
+        for part, place in placed(source)
+        for name in tracked(source)
+        if name.startswith(f"{part}/")
+    }
     wanted |= {f"{data}/{name}" for name in made(source)}
     found = {name for name in names if not name.startswith(f"{info}/")}
     faults = [f"the wheel lacks {name}" for name in sorted(wanted - found)]
