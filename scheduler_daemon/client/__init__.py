@@ -17,7 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from scheduler_daemon.client.aio import AsyncClient
     from scheduler_daemon.client.aio_watch import AsyncChanges
-    from scheduler_daemon.client.host import Admitted, AgentHost, Busy, Gone
+    from scheduler_daemon.client.answers import Admitted, Busy, Gone, NotDelivered
+    from scheduler_daemon.client.host import AgentHost
+    from scheduler_daemon.client.spool import Spool
     from scheduler_daemon.client.watch import Changes, Lagged
 
 __all__ = [
@@ -33,17 +35,21 @@ __all__ = [
     "Gone",
     "Lagged",
     "NoAnswer",
+    "NotDelivered",
+    "Spool",
 ]
 
 _HOMES = {
-    "Admitted": "host",
+    "Admitted": "answers",
     "AgentHost": "host",
     "AsyncChanges": "aio_watch",
     "AsyncClient": "aio",
-    "Busy": "host",
+    "Busy": "answers",
     "Changes": "watch",
-    "Gone": "host",
+    "Gone": "answers",
     "Lagged": "watch",
+    "NotDelivered": "answers",
+    "Spool": "spool",
 }
 
 

@@ -12,11 +12,12 @@ import asyncio
 import inspect
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias, cast
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from scheduler_daemon.client.aio import AsyncClient, Pause
+from scheduler_daemon.client.answers import Accept, Admitted, Busy, Deliver, Gone
 from scheduler_daemon.client.finding import DaemonUnreachable, SocketPath
 from scheduler_daemon.client.link import Link
 from scheduler_daemon.client.params import given
@@ -24,6 +25,9 @@ from scheduler_daemon.errors import InternalError, Overloaded, SchedulerError
 from scheduler_daemon.wire.frames import encode
 from scheduler_daemon.wire.messages import notification
 from scheduler_daemon.wire.shapes import Followup, FollowupAnswer
+
+if TYPE_CHECKING:
+    from scheduler_daemon.client.spool import Spool
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
@@ -33,36 +37,6 @@ NAMES_PER_CALL = 1000
 """So that no attach passes the longest frame: a name has at most 200 characters."""
 
 _LOGGER = logging.getLogger("scheduler_daemon.client")
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """The message stands durably in the Session's queue; `message_id` is the host's name for it."""
-
-    message_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Busy:
-    """The Session cannot take it now; `AgentHost.ready` says when it can again.
-
-    `retry_after_seconds`, 1 to 300, replaces the daemon's own growing pause once.
-    """
-
-    retry_after_seconds: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.retry_after_seconds is not None and not 1 <= self.retry_after_seconds <= 300:
-            raise ValueError("retry_after_seconds is 1 to 300, or None")
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """This host does not know the Session: another host is asked, or the reminder waits."""
-
-
-Outcome: TypeAlias = Admitted | Busy | Gone
-Deliver: TypeAlias = Callable[[Followup], Awaitable[Outcome | None] | Outcome | None]
 
 
 class AgentHost:
@@ -79,6 +53,16 @@ class AgentHost:
     function must be quick, for it holds up all others. The same occurrence may come again after
     a crash: `occurrence_id` tells.
 
+    With a `spool` the host keeps that queue itself: a follow-up is admitted once it is on disk,
+    repeats are dropped, and a Session that still has one waiting is busy. `deliver` is then the
+    turn of the agent, and may take as long as it takes: in order, one at a time in each Session
+    and at most `max_parallel` at once. None or Admitted means that it was taken; Busy lets it come
+    again soon; Gone and NotDelivered let `schedctl spool` show it; after NotDelivered, or any other
+    exception, it comes again with growing pauses, MAX_FAILURES times. `attempt` counts. What was
+    under way when the process ended comes again with the same `followup_id` and `attempt`.
+    `accept` decides before anything is queued: it returns the messages that a follow-up becomes,
+    most often itself, or Busy or Gone.
+
     `client` makes calls on the same connection, also from within `deliver`.
     """
 
@@ -90,13 +74,21 @@ class AgentHost:
         *,
         socket: SocketPath | None = None,
         max_in_flight: int | None = None,
+        spool: Spool | None = None,
+        accept: Accept | None = None,
+        max_parallel: int = 4,
         pause: Pause = asyncio.sleep,
     ) -> None:
         if isinstance(sessions, str) and sessions != "*":
             raise ValueError('sessions is a list of names, or "*" for every Session')
         self._name = name
         self._sessions = dict.fromkeys(sessions)
-        self._deliver = deliver
+        self._spooling = None
+        if spool is not None:
+            from scheduler_daemon.client.spooling import Spooling  # only here: SQLite comes with it
+
+            self._spooling = Spooling(spool, accept, deliver, max_parallel, self.ready)
+        self._deliver = deliver if self._spooling is None else self._spooling.admit
         self._max_in_flight = max_in_flight
         self._pause = pause
         self._changing = asyncio.Lock()
@@ -111,14 +103,16 @@ class AgentHost:
         """Serve until cancelled, through restarts of the daemon, for ever.
 
         Raises the SchedulerError with which the daemon refuses this host, such as
-        PermissionDenied. On the way out what `deliver` is doing is cancelled.
+        PermissionDenied, and SpoolRefused where another host has the queue. On the way out what
+        `deliver` is doing is cancelled.
         """
-        try:
+        async with AsyncExitStack() as stack:
+            if self._spooling is not None:
+                await stack.enter_async_context(self._spooling.running())
+            stack.push_async_callback(self.client.close)
             while True:
                 await self._attend()
                 await self._pause(self._next_pause())
-        finally:
-            await self.client.close()
 
     async def attach(self, *sessions: str) -> None:
         """Take these Sessions too, now and after each reconnection; `"*"` means every one.
