@@ -189,6 +189,8 @@ def _fill(path: Path, lines: Iterable[bytes], now: str) -> dict[str, int]:
         except NotUnderstood as error:
             where = f"line {reading.number}"
             raise DatabaseRefused(f"{where}: {error}; nothing was imported") from None
+        except sqlite3.Error as error:
+            raise DatabaseRefused(f"cannot write {path}: {error}; nothing was imported") from None
         conn.execute("COMMIT")
     raise_ids(path, reading.last_id)
     return reading.counts

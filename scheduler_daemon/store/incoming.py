@@ -45,8 +45,6 @@ class Reading:
                 self._end(value["end"])
             else:
                 self._row(value)
-        except sqlite3.Error as error:
-            raise NotUnderstood(f"what cannot be stored: {error}"[:200]) from None
         except UnicodeEncodeError:
             raise NotUnderstood("what cannot be stored: half of a character (\\ud800)") from None
 

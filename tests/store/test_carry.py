@@ -17,7 +17,7 @@ from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store import form
 from scheduler_daemon.store.backup import IDS_LEFT_OUT
 from scheduler_daemon.store.carry import Imported, export, import_lines
-from scheduler_daemon.store.database import DatabaseHeld, DatabaseRefused, Lock
+from scheduler_daemon.store.database import DatabaseHeld, DatabaseRefused, Lock, open_file
 from scheduler_daemon.store.doctor import look
 from scheduler_daemon.store.form import HEADER, LONGEST_LINE, TABLES, VERSION
 from scheduler_daemon.store.store import Store
@@ -295,6 +295,25 @@ def test_what_is_not_understood_is_refused_with_its_line_and_nothing_is_made(
 def test_a_line_is_a_json_object_of_bounded_length(tmp_path: Path, line: bytes, why: str) -> None:
     with pytest.raises(DatabaseRefused, match=f"^line 1: {why}"):
         bring_in([line], tmp_path / "scheduler.db")
+
+
+def test_a_full_disk_is_told_and_is_no_fault_of_a_line(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(path: Path) -> sqlite3.Connection:
+        conn = open_file(path)
+        conn.execute("PRAGMA max_page_count = 1")  # as many as there are
+        return conn
+
+    lines, large = lines_of(filled), "x" * 30_000
+    header, *rows = [json.loads(line) for line in lines]
+    rows[0]["reminder"]["prompt"] = large
+    lines = [json.dumps(line).encode() for line in (header, *rows)]
+    other = tmp_path / "other.db"
+    monkeypatch.setattr("scheduler_daemon.store.carry.open_file", small)
+    with pytest.raises(DatabaseRefused, match=r"^cannot write .*: database or disk is full; noth"):
+        bring_in(lines, other)
+    assert not other.exists()
 
 
 def test_no_more_of_a_line_is_read_than_one_may_have(filled: Path, tmp_path: Path) -> None:

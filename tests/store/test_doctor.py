@@ -82,6 +82,7 @@ MENDED = {
     "UPDATE reminders SET former_status = 'ended' WHERE number = 3": "unreadable",
     "UPDATE reminders SET set_aside_reason = 'why' WHERE number = 6": "unreadable",
     "UPDATE reminders SET status = 'set_aside' WHERE number = 3": "set_aside",
+    "UPDATE reminders SET status = 'set_aside', scheduled_at = '' WHERE number = 3": "set_aside",
     f"UPDATE reminders SET last_occurrence_at = '9999{NOW[4:]}' WHERE number = 4": (
         "last_occurrence"
     ),
