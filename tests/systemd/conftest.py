@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.systemd.inside import UNITS, CannotRun, Unit
+from tests.systemd.inside import INSTALLED, PROJECT, UNITS, CannotRun, Unit
 from tests.systemd.machine import Machine
 
 USER = "ada"
@@ -23,10 +23,9 @@ def machine() -> Iterator[Machine]:
         pytest.skip(f"no systemd of its own: {reason}")
     try:
         machine.launchers("/usr/local/bin")
-        install(machine, "system")
-        accounts = "sysusers.d/scheduler-daemon.conf"
-        machine.write(f"/etc/{accounts}", (UNITS / accounts).read_text())
-        machine.sh("systemd-sysusers && systemctl daemon-reload")
+        machine.sh(f'cd {INSTALLED[str(PROJECT)]}\nset -e\nsudo() {{ "$@"; }}\n{documented()}')
+        machine.sh("systemctl stop scheduler-daemon.socket scheduler-daemon.service")
+        machine.sh("rm -rf /var/lib/scheduler-daemon /run/scheduler-daemon")
         machine.sh(f"useradd --create-home --uid {UID} --shell /bin/sh {USER}")
         yield machine
     finally:
@@ -56,7 +55,8 @@ def user(machine: Machine) -> Iterator[Unit]:
     )
     if started.returncode:
         pytest.skip(f"no manager of a user: {started.stderr}")
-    install(machine, "user")
+    for file in (UNITS / "user").iterdir():  # as a package would bring them
+        machine.write(f"/etc/systemd/user/{file.name}", file.read_text())
     home = f"/home/{USER}"
     unit = Unit(
         machine,
@@ -76,10 +76,12 @@ def unit(request: pytest.FixtureRequest) -> Unit:
     return found
 
 
-def install(machine: Machine, form: str) -> None:
-    """The units of one form, for all; the manager is told later."""
-    for unit in (UNITS / form).iterdir():
-        machine.write(f"/etc/systemd/{form}/{unit.name}", unit.read_text())
+def documented() -> str:
+    """The commands that install the system unit, as docs/systemd.md has them for copying."""
+    page = (PROJECT / "docs/systemd.md").read_text(encoding="utf-8")
+    block = page.partition("<!-- system -->\n```sh\n")[2].partition("```")[0]
+    assert block
+    return block
 
 
 def used(unit: Unit) -> Iterator[Unit]:

@@ -74,3 +74,8 @@ def test_hardened_it_does_all_of_its_work(system: Unit, timing: dict[str, object
     assert "last_persistence_error" not in status
     system.ctl("stop scheduler-daemon.service")
     assert {entry["PRIORITY"] for entry in system.entries()} == {"6"}
+
+
+def test_it_waits_for_the_clock_to_be_synchronised_and_starts_at_boot(system: Unit) -> None:
+    assert "time-sync.target" in system.prop("After")
+    assert system.prop("UnitFileState") == system.prop("UnitFileState", "socket") == "enabled"
