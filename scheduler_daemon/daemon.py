@@ -100,6 +100,8 @@ def database_file(settings: Settings) -> Path:
 def _failed(error: Exception) -> int:
     """Say in one line what is wrong; a defect of ours leaves its traceback in the log."""
     match error:
+        case PersistenceFailed():
+            reason = f"{error}; the log says why, and `schedctl doctor` looks through the file"
         case DatabaseRefused() | SocketRefused() | SocketsRefused() | SchedulerError():
             reason = str(error)
         case OSError():

@@ -102,7 +102,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("error", "line"),
         [
-            (PersistenceFailed("held for too long"), "held for too long"),
+            (
+                PersistenceFailed("not stored"),
+                "not stored; the log says why, and `schedctl doctor` looks through the file",
+            ),
             (sqlite3.DatabaseError("malformed"), "the database cannot be used: malformed"),
             (PermissionError(13, "Permission denied", "/a/b"), "/a/b: Permission denied"),
             (OSError(24, "Too many open files"), "the system: Too many open files"),

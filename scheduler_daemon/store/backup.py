@@ -15,10 +15,12 @@ from scheduler_daemon.store.database import (
     DatabaseHeld,
     DatabaseRefused,
     Lock,
+    NotOurs,
     examine,
     make_private,
     open_file,
 )
+from scheduler_daemon.store.lineage import log_is_foreign, sign
 from scheduler_daemon.store.putting_right import IDS_LEFT_OUT as IDS_LEFT_OUT
 from scheduler_daemon.store.putting_right import last_numbers, put_last_number
 from scheduler_daemon.store.whole import UNREADABLE, check
@@ -56,22 +58,22 @@ def restore(source: Path, database: Path, stamp: str) -> Path | None:
     None where there was none. No daemon may run; `stamp` names what is replaced. Ids of what is
     made from then on lie far above all that are known. DatabaseRefused.
     """
-    examine(source)
+    examine(source, remedy="")
     if not source.is_file() or not source.stat().st_size:
         raise DatabaseRefused(f"{source} is not a backup: it is missing or empty")
-    with held(database), unfinished(database) as copying:
+    with held(database) as ours, unfinished(database) as copying:
         _copy(source, copying)
         check(copying, source)
-        return install(copying, database, stamp)
+        return install(copying, database, stamp, ours=ours)
 
 
 @contextmanager
-def held(database: Path) -> Iterator[None]:
-    """Hold the database as a daemon would, so that none starts. DatabaseRefused."""
-    try:
-        examine(database)
-    except DatabaseRefused as error:
-        raise DatabaseRefused(f"{error}; move it away, then run this again") from None
+def held(database: Path) -> Iterator[bool]:
+    """Hold the database as a daemon would, so that none starts; gives whether it may be opened.
+
+    DatabaseRefused, also where there is something else than a file.
+    """
+    ours = _is_ours(database)
     make_private(database, for_its_owner=os.geteuid() == 0)
     try:
         lock = Lock(database)
@@ -81,23 +83,38 @@ def held(database: Path) -> Iterator[None]:
         _give(Path(f"{database}.lock"), _owner(database))
         if database.exists():
             lock.hold_file(database)
-        yield
+        yield ours
     finally:
         lock.release()
 
 
-def install(copying: Path, database: Path, stamp: str) -> Path | None:
-    """Put a checked file in the place of a database that is held; gives where that one is kept."""
+def _is_ours(database: Path) -> bool:
+    try:
+        examine(database)
+    except NotOurs:
+        return False
+    except DatabaseRefused as error:
+        raise DatabaseRefused(f"{error}; move it away, then run this again") from None
+    return True
+
+
+def install(copying: Path, database: Path, stamp: str, *, ours: bool = True) -> Path | None:
+    """Put a checked file in the place of a database that is held; gives where that one is kept.
+
+    What is not `ours` is kept as it is: it is not opened, and neither its mode nor its owner count.
+    """
     # What was made since the copy, or in what is replaced, may be remembered.
-    raise_ids(copying, max(_last_id(copying), _last_id(database)) + IDS_LEFT_OUT)
+    last = _last_id(database) if ours else 0
+    raise_ids(copying, max(_last_id(copying), last) + IDS_LEFT_OUT)
     kept = None
     try:
         if database.exists():
-            found = database.stat()
-            copying.chmod(found.st_mode & 0o777)
+            if ours:
+                copying.chmod(database.stat().st_mode & 0o777)
+                _empty_log(database)
             kept = _keep(database, stamp)
         _move_beside(database, stamp)
-        _give(copying, _owner(database))
+        _give(copying, _owner(database if ours else database.parent))
         _sync(copying)
         copying.rename(database)
         _sync(database.parent)
@@ -107,10 +124,11 @@ def install(copying: Path, database: Path, stamp: str) -> Path | None:
 
 
 def raise_ids(path: Path, last: int) -> None:
-    """Let ids go on above `last`."""
+    """Let ids go on above `last`, in a file that can be told from what it was copied from."""
     with closing(open_file(path)) as conn:
         conn.execute("BEGIN IMMEDIATE")
         put_last_number(conn, min(last, LARGEST))
+        sign(conn)
         conn.execute("COMMIT")
 
 
@@ -189,11 +207,15 @@ def unfinished(place: Path) -> Iterator[Path]:
             name.unlink(missing_ok=True)
 
 
-def _keep(database: Path, stamp: str) -> Path:
-    """Give the database a second name; what its log holds goes into it where that can be done."""
-    kept = database.with_name(f"{database.name}.replaced-{stamp}")
+def _empty_log(database: Path) -> None:
+    """Bring what the log holds into the file, where that can be done."""
     with suppress(*UNREADABLE), closing(open_file(database)) as conn:
         conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def _keep(database: Path, stamp: str) -> Path:
+    """Give the database a second name."""
+    kept = database.with_name(f"{database.name}.replaced-{stamp}")
     try:
         os.link(database, kept)
     except PermissionError:  # a file system without second names
@@ -204,12 +226,15 @@ def _keep(database: Path, stamp: str) -> Path:
 def _move_beside(database: Path, stamp: str) -> None:
     """Take away the log of the file that was here, also of one that is gone.
 
-    SQLite would play it into the new file, which would then be another one or none.
+    SQLite would play it into the new file, which would then be another one or none. Beside what is
+    kept it lies only where it is of that.
     """
+    foreign = log_is_foreign(database) or not database.exists()
+    name = f"{database.name}.{'lost' if foreign else 'replaced'}-{stamp}"
     for end in (*_BESIDE, ".mark"):
         beside = database.with_name(f"{database.name}{end}")
         if beside.exists():
-            beside.rename(database.with_name(f"{database.name}.replaced-{stamp}{end}"))
+            beside.rename(database.with_name(f"{name}{end}"))
 
 
 def _owner(database: Path) -> os.stat_result:

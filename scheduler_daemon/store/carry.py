@@ -160,6 +160,7 @@ def _unwanted(conn: sqlite3.Connection, kind: str, row: dict[str, Any]) -> str |
 
 def _refuse_filled(database: Path) -> None:
     """Refuse to import where anything is: its ids may be those of the export."""
+    examine(database, "; move it away, then run this again")
     if not database.exists():
         return
     try:

@@ -16,6 +16,8 @@ from typing import TypeVar
 
 import aiosqlite
 
+from scheduler_daemon.store.lineage import HEADER_BYTES, log_is_foreign
+
 APPLICATION_ID = 0x73636864
 """`schd`, in the header of every database of ours."""
 
@@ -28,8 +30,9 @@ OPEN_SECONDS = 10.0
 LARGEST_LOG_BYTES = 64 << 20
 """What the log of writes keeps of the disk when nobody reads in it."""
 
+REMEDY = "`schedctl restore FILE` puts a backup in its place, and keeps what is there"
+
 _MAGIC = b"SQLite format 3\0"
-_HEADER_BYTES = 100
 _MARK = slice(68, 72)  # the application id (SQLite file format, 1.3)
 
 T = TypeVar("T")
@@ -43,10 +46,22 @@ class DatabaseHeld(DatabaseRefused):
     """A daemon holds the file."""
 
 
+class NotOurs(DatabaseRefused):
+    """What lies there is a file, but no database of ours, or not with the log beside it."""
+
+
 def is_of_the_file(error: Exception) -> bool:
     """Whether the file or its disk is at fault; a constraint or a defect is neither."""
     # DatabaseError itself stands for a damaged file, its other subclasses for what was asked.
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def advice(error: sqlite3.Error) -> str:
+    """What can be done about a file that is damaged, as the end of a message; else nothing."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return ""
+    return f"; `schedctl doctor` looks through it, {REMEDY}"
 
 
 class Lock:
@@ -101,18 +116,19 @@ class Lock:
         return self._fds[-1]
 
 
-def examine(path: Path) -> None:
+def examine(path: Path, remedy: str = f"; {REMEDY}") -> None:
     """Refuse what stands at `path` and is not a database of ours, without touching it.
 
-    The header is read as bytes: SQLite itself would leave files beside it. Every database of ours
-    is marked there from its first page on (`create_file`); an empty file is what a start that was
-    cut short leaves.
+    The header is read as bytes: SQLite itself would leave files beside it, and bring over a log
+    that lies there. Every database of ours is marked there from its first page on (`create_file`);
+    an empty file is what a start that was cut short leaves. `remedy` is what can be done about a
+    file that is another's.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise DatabaseRefused(f"{path} is not a file; it was left as it is")
         with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
+            header = file.read(HEADER_BYTES)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -120,9 +136,15 @@ def examine(path: Path) -> None:
     if not header:
         return
     if not header.startswith(_MAGIC):
-        raise DatabaseRefused(f"{path} is not an SQLite database; it was left as it is")
+        raise NotOurs(f"{path} is not an SQLite database; it was left as it is{remedy}")
     if header[_MARK] != APPLICATION_ID.to_bytes(4, "big"):
-        raise DatabaseRefused(f"{path} is the database of another program; it was left as it is")
+        raise NotOurs(f"{path} is the database of another program; it was left as it is{remedy}")
+    if log_is_foreign(path):
+        raise NotOurs(
+            f"{path} was put in the place of another file, whose log of writes {path}-wal would be "
+            "mixed into it; nothing was changed: put the other back, or move this one away and "
+            "`schedctl restore` it"
+        )
 
 
 def make_private(path: Path, *, for_its_owner: bool = False) -> None:
@@ -221,7 +243,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if conn:
             conn.close()
-        raise DatabaseRefused(f"cannot open the database {path}: {error}") from None
+        raise DatabaseRefused(f"cannot open the database {path}: {error}{advice(error)}") from None
     return conn
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 
-from scheduler_daemon.store.database import DatabaseRefused, open_file, settle
+from scheduler_daemon.store.database import DatabaseRefused, advice, open_file, settle
 
 COPIES_KEPT = 3
 
@@ -94,7 +94,9 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
                 _apply(conn, migration, now)
             check_whole(conn, wanted)
     except sqlite3.Error as error:
-        raise DatabaseRefused(f"cannot bring the database {path} to this schema: {error}") from None
+        raise DatabaseRefused(
+            f"cannot bring the database {path} to this schema: {error}{advice(error)}"
+        ) from None
     except OSError as error:
         raise DatabaseRefused(
             f"cannot copy the database {path} before its schema changes: {error.strerror}"
@@ -127,7 +129,8 @@ def check_whole(conn: sqlite3.Connection, migrations: list[Migration]) -> None:
         lacking = _parts(model) - _parts(conn)
     if lacking:
         raise DatabaseRefused(
-            f"the database lacks {', '.join(sorted(lacking))}; put a copy of it in its place"
+            f"the database lacks {', '.join(sorted(lacking))}; put a copy of it in its "
+            "place (`schedctl restore`)"
         )
 
 

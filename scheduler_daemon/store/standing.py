@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scheduler_daemon.store.database import open_file
+from scheduler_daemon.store.lineage import HEADER_BYTES, Origin, is_foreign, noted, sign
 from scheduler_daemon.store.room import reserve
 
 MOVED = "the database file was moved, deleted or replaced"
 CUT_OFF = "the database file was cut off"
+OVERWRITTEN = "the database file was overwritten with another"
 
 _PAGES = struct.Struct(">H10xI")
 """Page size and number of pages, from byte 16 of a database (SQLite file format, 1.3)."""
@@ -26,7 +28,7 @@ _PAGES = struct.Struct(">H10xI")
 _INDEX = struct.Struct("=16xI12x8s")
 """Frames in the log and its salts, from the index beside it (SQLite's WAL-index format, 2.1).
 
-The mark is a copy of that index's first bytes, after a commit.
+The mark is a copy of that index's first bytes, after a commit, and the log's origin (lineage.py).
 """
 
 
@@ -47,7 +49,11 @@ class Standing:
         self._file = self._open(path, os.O_RDWR)
         self._size = os.fstat(self._file).st_size if self._file is not None else 0
         self._index = self._open(path.with_name(f"{path.name}-shm"), os.O_RDONLY)
+        self._log = self._open(self._paths[1], os.O_RDONLY)
         self._mark = self._open(path.with_name(f"{path.name}.mark"), os.O_RDWR | os.O_CREAT)
+        self._origin = noted(path)
+        self._header = b""  # the last that was found to be right
+        self._signed = self._signs = False
 
     def _open(self, path: Path, how: int) -> int | None:
         try:
@@ -70,7 +76,19 @@ class Standing:
         """What is wrong with the files, None where nothing is."""
         if self._opened is None or self._look() != self._opened:
             return MOVED
-        return CUT_OFF if self._is_cut_off() else None
+        if self._is_cut_off():
+            return CUT_OFF
+        return OVERWRITTEN if self._is_overwritten() else None
+
+    def _is_overwritten(self) -> bool:
+        """Whether the file has a header that neither it had nor its log brought over."""
+        if self._file is None or self._log is None or self._origin is None:
+            return False
+        header = os.pread(self._file, HEADER_BYTES, 0)
+        if header != self._header and is_foreign(header, self._log, self._origin):
+            return True
+        self._header = header
+        return False
 
     def _is_cut_off(self) -> bool:
         """Whether the file shrank, and not to the size that its header says.
@@ -91,8 +109,14 @@ class Standing:
         self._size = size
         return False
 
-    def reserve(self, conn: sqlite3.Connection) -> None:
-        """Let the file have room for the open transaction. Raises DiskFull."""
+    def prepare(self, conn: sqlite3.Connection) -> None:
+        """Before a commit: let the file have room for it, and the first one be signed.
+
+        Raises DiskFull.
+        """
+        self._signs = not self._signed and conn.total_changes > 0
+        if self._signs:
+            sign(conn)
         if self._file is not None:
             reserve(conn, self._file)
 
@@ -101,9 +125,15 @@ class Standing:
 
         Not forced to the disk: when power fails the mark may be older than the log, never newer.
         """
-        if self._index is not None and self._mark is not None:
-            with suppress(OSError):  # a full disk: the mark stays behind
-                os.pwrite(self._mark, os.pread(self._index, _INDEX.size, 0), 0)
+        self._signed |= self._signs
+        if self._file is None or self._index is None or self._mark is None:
+            return
+        index = os.pread(self._index, _INDEX.size, 0)
+        salts = _INDEX.unpack(index)[1]
+        if self._origin is None or self._origin.salts != salts:
+            self._origin = Origin(salts, os.pread(self._file, HEADER_BYTES, 0))
+        with suppress(OSError):  # a full disk: the mark stays behind
+            os.pwrite(self._mark, index + b"".join(self._origin), 0)
 
 
 def lost_frames(path: Path) -> int:

@@ -200,8 +200,8 @@ class Writer:
             self._failed(wrong)
             _undo(conn, "ROLLBACK")
             return _instead(outcomes, certain=True)
-        self._standing.reserve(conn)
         try:
+            self._standing.prepare(conn)
             conn.execute("COMMIT")
         except sqlite3.Error as error:
             if is_full(error):  # which leaves it unwritten
