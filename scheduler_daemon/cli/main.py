@@ -60,6 +60,8 @@ VERBS = {
     "metrics": "print how the daemon is for Prometheus",
     "watch": "show what happens to reminders, as it happens",
     "host": "be an agent host for trying out: print what is delivered",
+    "host-exec": "be the host of command-line agents: run one for each follow-up",
+    "spool": "show what host-exec has to deliver; try again, or drop it",
     "service": "let systemd start the daemon for this user",
     "demo": "see the whole promise in under a minute, kill -9 included",
     "rpc": "call any method of the protocol",

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, NoReturn
 
-_REPEATED = "context"
-"""The one option that may be given again; of other values all but the last would be lost."""
+_REPEATED = frozenset({"context", "allow_dir"})
+"""The options that may be given again; of other values all but the last would be lost."""
 _QUOTABLE = frozenset({"prompt", "cron", "params"})
 """What a verb takes where words that were not understood may want quotes around them."""
 
@@ -37,6 +37,8 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Formatter,
             allow_abbrev=False,
         )
+        self.takes_command = False
+        """Whether what stands behind `--` is a command, `args.command`, rather than more words."""
         self.add_argument("--json", action="store_true", help="print JSON instead of words")
         self.add_argument(
             "--socket",
@@ -54,16 +56,20 @@ class Parser(argparse.ArgumentParser):
         options: list[str] = []
         others: list[str] = []
         seen: set[str] = set()
+        command: list[str] = []
         rest = iter(words)
         for word in rest:
             if word == "--":
-                others.extend(rest)
+                (command if self.takes_command else others).extend(rest)
             elif word == "-" or not word.startswith("-"):
                 others.append(word)
             else:
                 options.append(self._option(word, rest, seen))
         self._refuse_extra(others)
-        return self.parse_args([*options, *(["--"] if others else []), *others])
+        args = self.parse_args([*options, *(["--"] if others else []), *others])
+        if self.takes_command:
+            args.command = command
+        return args
 
     def _option(self, word: str, rest: Iterator[str], seen: set[str]) -> str:
         """The option that starts with `word` as one word; takes its value from `rest`."""
@@ -73,7 +79,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"there is no option {name}; put -- before words that start with a dash")
         if action.nargs == 0:
             return word
-        if name in seen and action.dest != _REPEATED:
+        if name in seen and action.dest not in _REPEATED:
             self.error(f"{name} may be given once")
         seen.add(name)
         if equals:
