@@ -173,6 +173,31 @@ def test_a_damaged_file_is_replaced_and_kept_as_it_is(filled: Path, copy: Path) 
     assert kept.read_bytes() == data
 
 
+@pytest.mark.parametrize("how", ["text", "foreign"])
+def test_what_is_no_database_of_ours_is_moved_aside_as_it_is(
+    filled: Path, copy: Path, how: str
+) -> None:
+    """Its mode is not taken over: everybody's words come to lie there."""
+    (good := copy.with_name("good.db")).write_bytes(copy.read_bytes())
+    filled.with_name("scheduler.db.mark").unlink()
+    spoilt(filled, how)
+    filled.chmod(0o644)
+    data = filled.read_bytes()
+    kept = restore(good, filled, STAMP)
+    assert kept is not None
+    assert kept.read_bytes() == data
+    assert prompts(filled) == ["first"]
+    assert stat.S_IMODE(filled.stat().st_mode) == 0o600
+
+
+def test_what_is_no_file_is_left_where_it_is(copy: Path, filled: Path) -> None:
+    filled.unlink()
+    filled.mkdir()
+    with pytest.raises(DatabaseRefused, match=r"is not a file; .*; move it away, then run this"):
+        restore(copy, filled, STAMP)
+    assert filled.is_dir()
+
+
 def test_somebody_who_looks_at_the_replaced_file_goes_on_looking_at_it(
     filled: Path, copy: Path
 ) -> None:
