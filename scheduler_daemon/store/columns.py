@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, get_args
 
 from scheduler_daemon.model import EndedReason, Instant
@@ -142,13 +143,13 @@ def maybe_instant(value: Any) -> Instant | None:
 
 def status(value: Any) -> str:
     if value not in ("active", "ended"):
-        raise ValueError(f"{value!r} is not a status that can be sent or listed")
+        raise ValueError(f"{shown(value)} is not a status that can be sent or listed")
     return str(value)
 
 
 def ended_reason(value: Any) -> str | None:
     if value is not None and value not in get_args(EndedReason):
-        raise ValueError(f"{value!r} is no reason to end")
+        raise ValueError(f"{shown(value)} is no reason to end")
     return None if value is None else str(value)
 
 
@@ -173,26 +174,30 @@ def time_text(time: dt.time) -> str:
 
 
 def time(value: Any) -> dt.time:
-    found = dt.time.fromisoformat(text(value))
-    if time_text(found) != value or found.tzinfo is not None:
-        raise ValueError(f"local_time {value!r} is not HH:MM:SS.fff")
+    found = None
+    with suppress(ValueError):
+        found = dt.time.fromisoformat(text(value))
+    if found is None or time_text(found) != value or found.tzinfo is not None:
+        raise ValueError(f"local_time {shown(value)} is not HH:MM:SS.fff")
     return found
 
 
 def weekdays(value: Any) -> tuple[int, ...]:
     days = tuple(int(day) for day in text(value, MAX_RULE_CHARS).split(","))
     if ",".join(map(str, sorted(set(days)))) != value or not set(days) <= set(range(1, 8)):
-        raise ValueError(f"weekdays {value!r} are not 1 to 7 in their order, with commas between")
+        raise ValueError(
+            f"weekdays {shown(value)} are not 1 to 7 in their order, with commas between"
+        )
     return days
 
 
 def expression(value: Any) -> str:
     if canonical_cron(text(value, MAX_RULE_CHARS)) != value:
-        raise ValueError(f"cron_expression {value!r} is not canonical")
+        raise ValueError(f"cron_expression {shown(value)} is not canonical")
     return str(value)
 
 
 def zone(value: Any) -> str:
     if canonical_zone(value) != value:
-        raise ValueError(f"time_zone {value!r} is not in the zone database's spelling")
+        raise ValueError(f"time_zone {shown(value)} is not in the zone database's spelling")
     return str(value)
