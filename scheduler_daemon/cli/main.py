@@ -59,6 +59,7 @@ VERBS = {
     "status": "show how the daemon is",
     "metrics": "print how the daemon is for Prometheus",
     "watch": "show what happens to reminders, as it happens",
+    "mcp": "serve reminders as tools of an agent (MCP)",
     "host": "be an agent host for trying out: print what is delivered",
     "host-exec": "be the host of command-line agents: run one for each follow-up",
     "spool": "show what host-exec has to deliver; try again, or drop it",

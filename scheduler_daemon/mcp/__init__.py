@@ -1,0 +1,1 @@
+"""Reminders as tools of an agent, over the Model Context Protocol: `schedctl mcp`."""
