@@ -12,7 +12,7 @@ from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.model import After, Reminder, Rule
 from scheduler_daemon.store.lookups import START, Beside, Place, place
 from scheduler_daemon.store.pages import PAGE_CHARS, Page
-from scheduler_daemon.store.reader import UNREAD
+from scheduler_daemon.store.reader import UNREAD, Counts
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import Store, Which
 from tests.store.support import (
@@ -239,14 +239,8 @@ async def test_counts_are_an_owners_own(store: Store) -> None:
     await several(store)
     await store.set_aside([BadRow(1, "rule: because")])
     counts = await store.reader.counts(OWNER, later(3600))
-    assert dataclasses.astuple(counts) == (
-        4,
-        0,
-        1,
-        1,
-        3,
-    )  # active, paused, ended, set aside, overdue
-    assert dataclasses.astuple(await store.reader.counts(77, later(3600))) == (0, 0, 0, 0, 0)
+    assert counts == Counts(active=4, paused=0, ended=1, set_aside=1, overdue=3, runs=0)
+    assert await store.reader.counts(77, later(3600)) == Counts(0, 0, 0, 0, 0, 0)
     keys = [KEY, (OWNER, "s2"), (OWNER, "none")]
     overdue = await store.reader.overdue_in(keys, later(3600))
     assert list(overdue.values()) == [2, 1, 0]
