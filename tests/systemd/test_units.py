@@ -34,11 +34,14 @@ def analyze(*words: str, environ: dict[str, str] | None = None) -> str:
 def test_every_line_is_one_that_systemd_knows(form: str, tmp_path: Path) -> None:
     units = tmp_path / "units"
     shutil.copytree(UNITS / form, units)
-    service = units / "scheduler-daemon.service"
-    # The command is not installed here; `verify` says so of this path and of nothing else.
-    service.write_text(service.read_text().replace("=scheduler-daemon run", "=/bin/true run"))
+    services = sorted(units.glob("*.service"))
+    for service in services:
+        # The commands are not installed here; `verify` says so of these and of nothing else.
+        text = re.sub("\nExecStart=[a-z-]+ ", "\nExecStart=/bin/true ", service.read_text())
+        service.write_text(text)
     runtime = {"XDG_RUNTIME_DIR": str(tmp_path)}
-    said = analyze(f"--{form}", "--man=no", "verify", str(service), environ=runtime)
+    paths = map(str, services)
+    said = analyze(f"--{form}", "--man=no", "verify", *paths, environ=runtime)
     mentioned = [line for line in said.splitlines() if "scheduler-daemon" in line]
     assert mentioned == []
 
