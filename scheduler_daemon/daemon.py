@@ -19,11 +19,12 @@ from scheduler_daemon.config import ConfigError
 from scheduler_daemon.cores import dump_no_core
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain, SchedulerError
 from scheduler_daemon.heart import Heart
+from scheduler_daemon.limits import give_memory_back, take_descriptors
 from scheduler_daemon.log import complain, configure, get_logger
 from scheduler_daemon.places import DATABASE_NAME
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.server.address import Address, SocketRefused, bind
-from scheduler_daemon.server.listener import Listener, take_descriptors
+from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.settings import Settings, group_number
 from scheduler_daemon.store.database import (
     DatabaseRefused,
@@ -64,6 +65,7 @@ def run(settings: Settings, load: Callable[[], Settings] | None = None) -> int:
     configure(settings.log_level, settings.log_format, sys.stderr)
     dump_no_core()
     take_descriptors()
+    give_memory_back()
     clock = SystemClock()
     try:
         asyncio.run(Daemon(settings, clock, load).run())

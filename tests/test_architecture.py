@@ -21,7 +21,7 @@ PACKAGE = Path(scheduler_daemon.__file__).parent
 ROOT = "scheduler_daemon"
 
 LAYERS = [
-    {"", "cores", "errors", "model", "text", "wall", "places", "systemd"},
+    {"", "cores", "errors", "limits", "model", "text", "wall", "places", "systemd"},
     {"words", "clock", "rules", "settings", "log", "cursors"},
     {"wire", "params", "config"},
     {"delivery", "store", "hosts", "client", "watching"},

@@ -1,8 +1,13 @@
-"""How much the connections of one user may make the daemon hold; what they hold is not here."""
+"""What the connections of one user may take together; what they do with it is not here."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
+
+LOOKING_AT_ONCE = 4
+"""Requests of one user that look at the same time: all users share one reader, and what it has
+read for an answer is memory too."""
 
 
 class Holder(Protocol):
@@ -21,6 +26,7 @@ class Allowance:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
+        self.looking = asyncio.Semaphore(LOOKING_AT_ONCE)
         self._held: dict[Holder, int] = {}
         self._total = 0
 

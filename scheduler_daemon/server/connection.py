@@ -33,7 +33,7 @@ from scheduler_daemon.wire.frames import (
     encode,
 )
 
-LINES_AT_ONCE, BYTES_AT_ONCE = 64, 32 * 1024
+LINES_AT_ONCE, BYTES_AT_ONCE = 64, 8 * 1024
 """A peer that sends without end is listened to in parts, so that others are answered between."""
 
 log = get_logger(__name__)
@@ -236,6 +236,13 @@ class Connection(asyncio.Protocol):
             self._close_when_answered()
 
     async def _carry_out(self, asked: Asked) -> None:
+        if asked.method.access == "read":
+            async with self._allowance.looking:
+                await self._carry_out_now(asked)
+        else:
+            await self._carry_out_now(asked)
+
+    async def _carry_out_now(self, asked: Asked) -> None:
         answer = await self._answer(asked.request, asked.method)
         # Before the peer can have it: its next request may be read before this task is done.
         self._requests.answered(asked)

@@ -8,7 +8,6 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from scheduler_daemon.clock import Clock
@@ -159,13 +158,6 @@ class Listener:
             del self._per_uid[uid], self._allowances[uid]
         self._empty.set()
         self._full = False
-
-
-def take_descriptors() -> None:
-    """Let this process open as much as it may at all: each peer takes a descriptor."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # a filter of system calls; then it stays as it is
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def most_connections() -> int:

@@ -23,7 +23,7 @@ MOST_OCCURRENCES = 1_000_000_000
 MOST_SECONDS = 10_000_000_000
 """The longest age, 300 years: as good as none."""
 
-MOST_NAMES = 5000
+MOST_NAMES = 2000
 """Sessions that a host may name; whoever has more takes all."""
 
 Name = Annotated[str, AfterValidator(words.name)]

@@ -39,7 +39,7 @@ VALUES = st.recursive(
 IDS = st.one_of(st.integers(0, 99), st.integers(0, 99).map(str), st.integers(0, 99), VALUES)
 MEMBERS = st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error", "x"])
 
-SELECTORS = st.sampled_from(
+SELECTORS: st.SearchStrategy[Json] = st.sampled_from(
     [
         {"after_seconds": 1},
         {"after_seconds": 3600},

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NotRequired, get_origin, get_type_hints
+from typing import Any, NotRequired, get_origin, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -106,7 +106,7 @@ class Bench:
         self._last_id = 0
         self._followup = ""
 
-    def _connect(self) -> IO[bytes]:
+    def _connect(self) -> Any:
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(DEADLINE_SECONDS)
             sock.connect(str(self.process.socket))

@@ -19,7 +19,7 @@ pytestmark = needs_root
 
 ADA, BEN, NOBODY = 54_321, 54_322, 65_534
 
-SECONDS = {"after_seconds": 3600}
+SECONDS: Json = {"after_seconds": 3600}
 
 BY_ID: dict[str, Json] = {
     "reminder.get": {},
@@ -112,8 +112,8 @@ async def test_nothing_that_a_user_sees_changes_with_what_another_does(users: Us
 
 async def test_the_metrics_of_a_user_do_not_change_with_what_another_does(users: Users) -> None:
     async def metrics() -> bytes:
-        status: Any = await users.ben.call("daemon.status")
-        return openmetrics({**status, "free_disk_bytes": 1})
+        status: Any = await users.ben.call("daemon.status") | {"free_disk_bytes": 1}
+        return openmetrics(status)
 
     before = await metrics()
     await what_ada_does(users)

@@ -66,11 +66,22 @@ async def test_the_last_name_and_number_of_a_host_count(peer: Peer) -> None:
 
 async def test_the_names_of_one_connection_must_fit_a_frame(on: Running, peer: Peer) -> None:
     """Or the answer would not; what was attached before stays, and nothing is changed."""
-    names = [f"{number:0200}" for number in range(5000)]
-    assert len((await peer.call("host.attach", name="h", sessions=names))["sessions"]) == 5000
-    more = [f"{number:0200}" for number in range(5000, 5200)]
-    error = await peer.refused("host.attach", name="new", sessions=more)
+    names = [f"{number:04}" + "\N{GRINNING FACE}" * 196 for number in range(1600)]
+    for first in (0, 400, 800):
+        await peer.call("host.attach", name="h", sessions=names[first : first + 400])
+    error = await peer.refused("host.attach", name="new", sessions=names[1200:])
     assert error["data"] == {"code": "limit_reached", "field": "sessions"}
+    assert await shown(peer) == {"name": "h", "max_in_flight": 16}
+
+
+async def test_one_connection_names_only_so_many_sessions(on: Running, peer: Peer) -> None:
+    names = [str(number) for number in range(2000)]
+    assert len((await peer.call("host.attach", name="h", sessions=names))["sessions"]) == 2000
+    await peer.call("host.attach", name="h", sessions=names[:10])  # again: no more than before
+    error = await peer.refused("host.attach", name="new", sessions=["one"])
+    assert error["data"] == {"code": "limit_reached", "field": "sessions"}
+    error = await peer.refused("host.attach", name="new", sessions=[*names, "one"])
+    assert error["data"] == {"code": "invalid_request", "field": "sessions"}
     assert await shown(peer) == {"name": "h", "max_in_flight": 16}
     assert (await peer.call("host.attach", name="h", sessions="*"))["sessions"] == "*"
 

@@ -54,7 +54,7 @@ def test_selectors_are_those_that_were_given_also_with_null() -> None:
     assert params.parse(params.Preview, {}).selectors() == {}
 
 
-SESSIONS = 'a list of at most 5000 Session names, or "*" for all Sessions of this user'
+SESSIONS = 'a list of at most 2000 Session names, or "*" for all Sessions of this user'
 OWNERS = 'a uid, or "*" for every owner'
 PAGE = "an integer from 1 to 1000"
 STATE = 'one of "scheduled", "overdue", "paused", "ended"'
