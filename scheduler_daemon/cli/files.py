@@ -66,7 +66,7 @@ def _replace(place: str, parts: Iterable[bytes], mode: int | None) -> None:
     try:
         how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(beside, how, 0o666 if mode is None else 0o600), "wb") as file:  # noqa: PTH123
-            if mode is not None:
+            if mode not in (None, 0o600):
                 os.fchmod(file.fileno(), mode)
             file.writelines(parts)
             file.flush()

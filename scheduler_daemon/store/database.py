@@ -35,6 +35,9 @@ REMEDY = "`schedctl restore FILE` puts a backup in its place, and keeps what is 
 _MAGIC = b"SQLite format 3\0"
 _MARK = slice(68, 72)  # the application id (SQLite file format, 1.3)
 
+_NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EINVAL, errno.ESPIPE)
+"""What a link, a folder, a socket and a pipe answer where a file is to be opened and cut."""
+
 T = TypeVar("T")
 
 
@@ -86,7 +89,7 @@ class Lock:
             ) from None
         except OSError as error:
             self.release()
-            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ESPIPE):
+            if error.errno in _NO_FILE:
                 raise DatabaseRefused(
                     f"{path}.lock is not a file; it was left as it is: take it away"
                 ) from None

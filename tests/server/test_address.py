@@ -221,6 +221,66 @@ def test_a_folder_that_may_not_be_written_is_a_plain_refusal(folder: Path) -> No
 
 
 @needs_root
+@pytest.mark.parametrize(
+    ("owner", "mode", "words"),
+    [
+        (0, 0o775, "writable for a group"),
+        (0, 0o777, "writable for everybody"),
+        (0, 0o1777, "writable for everybody"),
+        (1, 0o755, "is that of uid 1"),
+        (65534, 0o757, "writable for everybody"),
+    ],
+)
+def test_a_folder_in_which_others_could_replace_the_socket_is_refused(
+    folder: Path, owner: int, mode: int, words: str
+) -> None:
+    os.chown(folder, owner, 65534)
+    folder.chmod(mode)
+    assert words in bind_as_nobody(folder, "s")
+    assert list(folder.iterdir()) == []
+
+
+@needs_root
+def test_a_folder_of_this_user_and_its_group_is_good_enough(folder: Path) -> None:
+    """As a umask of 002 makes them, where each user has a group of its own."""
+    os.chown(folder, 65534, 65534)
+    folder.chmod(0o775)
+    assert bind_as_nobody(folder, "s") == ""
+
+
+@needs_root
+def test_a_group_gets_the_socket_which_was_never_more_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    chown = os.chown
+
+    def look_and_give(path: Path, uid: int, gid: int, *, follow_symlinks: bool) -> None:
+        seen.append(mode(path))
+        chown(path, uid, gid, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(os, "chown", look_and_give)
+    with umask(0):
+        address = bind(folder / "run" / "s", group=60_001)
+    found = address.path.stat()
+    assert (seen, mode(address.path), found.st_gid) == ([0o600], 0o660, 60_001)
+    assert mode(address.path.parent) == 0o711
+    address.release()
+
+
+def test_a_group_that_cannot_be_given_the_socket_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", refuse)
+    with pytest.raises(SocketRefused, match="to the group 60001: Operation not permitted"):
+        bind(folder / "s", group=60_001)
+    assert list(folder.iterdir()) == []
+
+
+@needs_root
 def test_another_users_socket_is_not_taken_for_a_stale_one(folder: Path) -> None:
     os.chown(folder, 65534, 65534)
     with listening(folder / "s"), umask(0):
