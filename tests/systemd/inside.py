@@ -136,6 +136,9 @@ class Inside:
 
     def launchers(self, folder: str) -> None:
         """The two commands, for the interpreter and the packages of the tests."""
+        libraries = f"{INSTALLED[sys.base_prefix]}/lib\n"  # of one that is linked with its own
+        self.write("/etc/ld.so.conf.d/scheduler-test.conf", libraries)
+        self.sh("ldconfig")
         self.write(f"{folder}/scheduler-daemon", f'{LAUNCH}scheduler_daemon "$@"\n', 0o755)
         self.write(f"{folder}/schedctl", f'{LAUNCH}scheduler_daemon.cli "$@"\n', 0o755)
 

@@ -60,7 +60,17 @@ class Machine(Inside):
         unshare = 'unshare --mount --propagation=private sh -c "$0" sh "$@"'
         with self._console.open("wb") as console:
             return subprocess.Popen(
-                [*WITHOUT_CLOCK, "sh", "-c", enter + unshare, _BOOT, root, *options],
+                # It ends with the tests, however they end.
+                [
+                    *WITHOUT_CLOCK,
+                    "--pdeathsig=TERM",
+                    "sh",
+                    "-c",
+                    enter + unshare,
+                    _BOOT,
+                    root,
+                    *options,
+                ],
                 env=os.environ | {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=console,

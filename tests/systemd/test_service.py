@@ -122,7 +122,7 @@ def test_a_daemon_that_was_started_by_hand_keeps_its_socket(own: Unit) -> None:
     try:
         refused = service(own, "install")
         assert refused.returncode == 1
-        assert "was started by hand listens at" in refused.stderr
+        assert "scheduler.sock already: stop it" in refused.stderr
         assert not inside.path(SERVICE).exists()
         assert inside.sh("schedctl list", USER) == ""
     finally:

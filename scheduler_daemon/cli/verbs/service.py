@@ -216,7 +216,7 @@ def _check_nobody_listens(socket: Path | None) -> None:
     except (finding.DaemonUnreachable, BlockingIOError):
         return
     raise FailedError(
-        f"a daemon that was started by hand listens at {where}: stop it, and run this again"
+        f"a daemon listens at {where} already: stop it, or name another socket, and run this again"
     )
 
 
