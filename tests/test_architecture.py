@@ -207,6 +207,48 @@ def test_only_some_parts_have_a_module_from_outside(outside: str) -> None:
     assert having <= OUTSIDE[outside]
 
 
+NETWORK = {"ssl", "http", "ftplib", "smtplib", "imaplib", "poplib", "socketserver", "xmlrpc"}
+ADDRESSES = {"AF_INET", "AF_INET6", "AF_VSOCK", "AF_NETLINK", "getaddrinfo", "gethostbyname"}
+CALLS = {"create_connection", "create_server", "open_connection", "start_server"}
+
+
+def of_the_daemon() -> set[str]:
+    """Modules that its process may ever load."""
+    found, left = set[str](), [f"{ROOT}.__main__"]
+    while left:
+        module = left.pop()
+        if module not in found:
+            found.add(module)
+            left += [name for name in all_imports(module) if name in MODULES]
+    return found
+
+
+def test_the_daemon_speaks_to_no_other_machine() -> None:
+    """Neither by a module for it nor by a socket of another family than Unix."""
+    assert f"{ROOT}.server.listener" in of_the_daemon()
+    speaking = {
+        f"{module} imports {name}"
+        for module in of_the_daemon()
+        for name in all_imports(module)
+        if name.split(".")[0] in NETWORK or name == "urllib.request"
+    }
+    named = {
+        f"{module} has {node.attr}"
+        for module in of_the_daemon()
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Attribute) and node.attr in ADDRESSES | CALLS
+    }
+    assert speaking | named == set()
+
+
+def test_what_the_daemon_loads_fetches_nothing() -> None:
+    loaded = run(
+        "import sys, scheduler_daemon.daemon\n"
+        "print({'http.client', 'urllib.request', 'ftplib', 'smtplib'} & set(sys.modules))"
+    )
+    assert loaded == "set()"
+
+
 def test_what_is_pure_imports_nothing_that_acts() -> None:
     acting = {
         f"{module} imports {other}"
