@@ -105,7 +105,7 @@ class List(Arguments):
     ] = None
     limit: Annotated[
         int | None,
-        Field(ge=1, le=100, description="At most so many, 20 if left out. Example: 5"),
+        Field(ge=1, le=100, description="At most so many, 1 to 100; 20 if left out. Example: 5"),
     ] = None
     cursor: Annotated[
         str | None,
@@ -148,7 +148,7 @@ class Preview(Arguments):
     when: When
     count: Annotated[
         int | None,
-        Field(ge=1, le=100, description="How many times to show, 5 if left out. Example: 3"),
+        Field(ge=1, le=100, description="How many to show, 1 to 100; 5 if left out. Example: 3"),
     ] = None
     until: Until | None = None
     max_occurrences: Most | None = None

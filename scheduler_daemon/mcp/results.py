@@ -131,9 +131,10 @@ class Previewed(Result):
 
 def now_in(now: dt.datetime, zone: str) -> Now:
     """The current time as every result has it; on the clock of `zone` to the second."""
-    clock = local_text(now.replace(microsecond=0), zone)
+    utc = instant_text(now)
+    clock = local(utc, zone)
     weekday = _WEEKDAYS[dt.date.fromisoformat(clock[:10]).weekday()]
-    return Now(utc=instant_text(now), local=clock, weekday=weekday, time_zone=zone)
+    return Now(utc=utc, local=clock, weekday=weekday, time_zone=zone)
 
 
 def reminder_of(wire: Mapping[str, Any], zone: str, *, whole: bool = True) -> Reminder:
@@ -149,5 +150,5 @@ def reminder_of(wire: Mapping[str, Any], zone: str, *, whole: bool = True) -> Re
 
 
 def local(utc: str, zone: str) -> str:
-    """A canonical instant on the clock of `zone`."""
-    return local_text(parse_instant_text(utc), zone)
+    """A canonical instant on the clock of `zone`, to the second."""
+    return local_text(parse_instant_text(utc).replace(microsecond=0), zone)
