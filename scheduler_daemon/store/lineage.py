@@ -31,6 +31,8 @@ _MARK = struct.Struct("=32x8s8s100s")
 A version without origins writes the former alone: they are then of another log.
 """
 
+MARK_BYTES = _MARK.size
+
 
 class Origin(NamedTuple):
     """What the header of the file was when the log with these salts began."""

@@ -7,6 +7,7 @@ the file: to close any descriptor of it gives up SQLite's own locks (fcntl(2)).
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import struct
@@ -15,12 +16,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scheduler_daemon.store.database import open_file
-from scheduler_daemon.store.lineage import HEADER_BYTES, Origin, is_foreign, noted, sign
+from scheduler_daemon.store.lineage import HEADER_BYTES, MARK_BYTES, Origin, is_foreign, noted, sign
+from scheduler_daemon.store.log_file import (
+    NO_PAGE,
+    Log,
+    indexed,
+    is_another,
+    is_broken,
+    is_brought_over,
+    last_page,
+)
 from scheduler_daemon.store.room import reserve
 
 MOVED = "the database file was moved, deleted or replaced"
 CUT_OFF = "the database file was cut off"
 OVERWRITTEN = "the database file was overwritten with another"
+LOG_CHANGED = "the log beside the database file was cut off or overwritten"
 
 _PAGES = struct.Struct(">H10xI")
 """Page size and number of pages, from byte 16 of a database (SQLite file format, 1.3)."""
@@ -28,8 +39,12 @@ _PAGES = struct.Struct(">H10xI")
 _INDEX = struct.Struct("=16xI12x8s")
 """Frames in the log and its salts, from the index beside it (SQLite's WAL-index format, 2.1).
 
-The mark is a copy of that index's first bytes, after a commit, and the log's origin (lineage.py).
+The mark is a copy of that index's first bytes, after a commit, the log's origin (lineage.py) and
+the page that was written last (log_file.py).
 """
+
+_READERS = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 510, 0)
+"""The lock of whoever reads in a file (SQLite's os.h), as fcntl(2) takes it."""
 
 
 class _Log(NamedTuple):
@@ -43,16 +58,17 @@ class Standing:
     """The file, its log and the log's index as they were opened; `close` after SQLite."""
 
     def __init__(self, path: Path) -> None:
-        self._paths = [path, path.with_name(f"{path.name}-wal")]
+        self._paths = [path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))]
         self._fds: list[int] = []
         self._opened = self._look()
         self._file = self._open(path, os.O_RDWR)
         self._size = os.fstat(self._file).st_size if self._file is not None else 0
-        self._index = self._open(path.with_name(f"{path.name}-shm"), os.O_RDONLY)
+        self._index = self._open(self._paths[2], os.O_RDONLY)
         self._log = self._open(self._paths[1], os.O_RDONLY)
         self._mark = self._open(path.with_name(f"{path.name}.mark"), os.O_RDWR | os.O_CREAT)
         self._origin = noted(path)
         self._header = b""  # the last that was found to be right
+        self._last: Log | None = None
         self._signed = self._signs = False
 
     def _open(self, path: Path, how: int) -> int | None:
@@ -66,6 +82,15 @@ class Standing:
         while self._fds:
             os.close(self._fds.pop())
 
+    def keep(self) -> None:
+        """Let SQLite close the file without bringing the log over, which would destroy it.
+
+        It does so only where nobody else reads: this counts as somebody, until `close`.
+        """
+        if self._file is not None:
+            with suppress(OSError):
+                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _READERS)
+
     def _look(self) -> list[tuple[int, int]] | None:
         try:
             return [(found.st_dev, found.st_ino) for found in map(Path.stat, self._paths)]
@@ -78,7 +103,14 @@ class Standing:
             return MOVED
         if self._is_cut_off():
             return CUT_OFF
+        if self._is_log_another():
+            return LOG_CHANGED
         return OVERWRITTEN if self._is_overwritten() else None
+
+    def _is_log_another(self) -> bool:
+        if self._log is None or self._index is None:
+            return False
+        return is_another(self._log, self._index, self._last)
 
     def _is_overwritten(self) -> bool:
         """Whether the file has a header that neither it had nor its log brought over."""
@@ -126,14 +158,18 @@ class Standing:
         Not forced to the disk: when power fails the mark may be older than the log, never newer.
         """
         self._signed |= self._signs
-        if self._file is None or self._index is None or self._mark is None:
+        if self._file is None or self._index is None or self._log is None or self._mark is None:
             return
+        self._last = indexed(self._index)
         index = os.pread(self._index, _INDEX.size, 0)
+        if len(index) < _INDEX.size:
+            return
         salts = _INDEX.unpack(index)[1]
         if self._origin is None or self._origin.salts != salts:
             self._origin = Origin(salts, os.pread(self._file, HEADER_BYTES, 0))
         with suppress(OSError):  # a full disk: the mark stays behind
-            os.pwrite(self._mark, index + b"".join(self._origin), 0)
+            page = last_page(self._log, self._last)
+            os.pwrite(self._mark, index + b"".join(self._origin) + page, 0)
 
 
 def lost_frames(path: Path) -> int:
@@ -141,10 +177,13 @@ def lost_frames(path: Path) -> int:
 
     To be asked before anything else opens the file: whoever closes it last empties the log.
     """
-    noted = _unpacked(_first_bytes(path.with_name(f"{path.name}.mark")))
+    mark = _first_bytes(path.with_name(f"{path.name}.mark"))
+    noted = _unpacked(mark[: _INDEX.size])
     if noted is None:
         return 0
     try:
+        if is_broken(path.with_name(f"{path.name}-wal")):
+            return 0 if is_brought_over(path, mark[MARK_BYTES:]) else noted.frames
         found = _unpacked(_recovered(path))
     except (OSError, sqlite3.Error):  # what is wrong with the file is said by who uses it
         return 0
@@ -168,7 +207,7 @@ def _recovered(path: Path) -> bytes:
 def _first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_INDEX.size)
+            return file.read(MARK_BYTES + len(NO_PAGE))
     except OSError:
         return b""
 

@@ -85,6 +85,8 @@ class Store:
         try:
             await self._writer.close()
         finally:
+            if self._standing.wrong() is not None:
+                self._standing.keep()
             await self._reading.close()
             await self._writing.close()
             self._standing.close()

@@ -17,6 +17,7 @@ def file(tmp_path: Path) -> Path:
 
 def opened_with_log(file: Path) -> Standing:
     Path(f"{file}-wal").touch()
+    Path(f"{file}-shm").touch()
     return Standing(file)
 
 
