@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_daemon.cursors import Cursor, _digest
+from scheduler_daemon.cursors import NONCE_BYTES, Cursor, _digest, _hidden
 from scheduler_daemon.errors import InvalidRequest
 
 FILTERS = ["list", 1000, "s", "active", "target"]
@@ -20,7 +20,12 @@ PLACE = ("2026-01-01T12:00:00.000Z", 42)
 def made_of(*values: Any, digest: Any = None) -> str:
     """A cursor with these inside."""
     body = json.dumps([_digest(FILTERS) if digest is None else digest, *values])
-    return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
+    return hiding(body.encode())
+
+
+def hiding(body: bytes) -> str:
+    nonce = bytes(NONCE_BYTES)
+    return base64.urlsafe_b64encode(nonce + _hidden(nonce, body)).decode().rstrip("=")
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,18 @@ def test_a_cursor_is_read_back_as_it_was(place: tuple[str, int]) -> None:
     assert text.isascii()
     assert "=" not in text
     assert Cursor.read(text, FILTERS).place == place
+
+
+def test_a_cursor_does_not_tell_what_it_holds() -> None:
+    """Numbers of receipts are counted over all owners."""
+    one, other = (base64.urlsafe_b64decode(Cursor(PLACE).text(FILTERS) + "==") for _ in range(2))
+    assert one != other
+    assert b"2026" not in one + other
+
+
+def test_what_nests_too_deep_is_no_cursor() -> None:
+    with pytest.raises(InvalidRequest):
+        Cursor.read(hiding(b"[" * 1400), FILTERS)
 
 
 def test_no_cursor_is_the_start() -> None:
