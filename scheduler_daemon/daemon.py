@@ -7,10 +7,10 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from scheduler_daemon import __version__
 from scheduler_daemon.assembly import Assembly
@@ -31,6 +31,7 @@ from scheduler_daemon.store.database import (
     Lock,
     create_file,
     examine,
+    is_taken,
     make_private,
 )
 from scheduler_daemon.store.migrate import migrate as bring_up_to_date
@@ -53,6 +54,8 @@ LAST_ANSWERS_SECONDS = 0.5
 
 STOP_RESERVE_SECONDS = 20.0
 """For closing the file after the hosts were waited for: a manager must not kill before that."""
+
+T = TypeVar("T")
 
 log = get_logger(__name__)
 
@@ -181,6 +184,9 @@ class Daemon:
         async with AsyncExitStack() as at_end:
             self._handle_signals(at_end)
             at_end.callback(_take(path).release)
+            await self._while_locked(asyncio.to_thread(self._until_free, path))
+            if self._stop.is_set():
+                return
             lost = lost_frames(path)
             self._manager.status("starting: brings the database up to date")
             bring_up_to_date(path, instant_text(self._clock.now()))
@@ -250,14 +256,23 @@ class Daemon:
     async def _note_zone_data(self, store: Store) -> int | None:
         """The first write: it waits for another program's lock as long as that is held."""
         act = note_zone_data(zone_data_version())
-        noting = asyncio.create_task(store.upkeep(act, patient=True))
+        return await self._while_locked(store.upkeep(act, patient=True))
+
+    async def _while_locked(self, waiting: Coroutine[Any, Any, T]) -> T | None:
+        """What `waiting` gives, None when stopped before; says so when it takes long."""
+        task = asyncio.create_task(waiting)
         timer = self._clock.call_later(LOCK_NEWS_SECONDS, self._tell_of_lock)
         try:
-            await _any_of(noting, self._stop)
-            return noting.result() if noting.done() else None
+            await _any_of(task, self._stop)
+            return task.result() if task.done() else None
         finally:
             timer.cancel()
-            noting.cancel()
+            task.cancel()
+
+    def _until_free(self, path: Path) -> None:
+        """Return when no other program keeps readers out; each look waits a moment."""
+        while is_taken(path) and not self._stop.is_set():
+            pass
 
     async def _until_stopped(
         self,

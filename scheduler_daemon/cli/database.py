@@ -6,7 +6,7 @@ import argparse
 import os
 from contextlib import contextmanager
 
-from scheduler_daemon.cli.exits import ConfigurationError, FailedError, MisuseError
+from scheduler_daemon.cli.exits import ConfigurationError, FailedError, MisuseError, TakenError
 from scheduler_daemon.cli.parser import Parser
 
 TYPE_CHECKING = False
@@ -43,10 +43,12 @@ def locate(args: argparse.Namespace) -> Path:
 @contextmanager
 def refusing() -> Iterator[None]:
     """What the store refuses, as a failure of the command."""
-    from scheduler_daemon.store.database import DatabaseRefused
+    from scheduler_daemon.store.database import DatabaseRefused, DatabaseTaken
 
     try:
         yield
+    except DatabaseTaken as error:
+        raise TakenError(str(error)) from None
     except DatabaseRefused as error:
         raise FailedError(str(error)) from None
     except OSError as error:

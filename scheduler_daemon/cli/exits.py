@@ -23,5 +23,9 @@ class ConfigurationError(Exception):
     """The daemon's configuration, which says where its file is, cannot be used."""
 
 
+class TakenError(Exception):
+    """The daemon's file cannot be used now: another program holds it."""
+
+
 class FailedError(Exception):
     """The command failed, and no error code of the daemon says so; the message does."""

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from scheduler_daemon import __version__
 from scheduler_daemon.cli import exits, output
-from scheduler_daemon.cli.exits import ConfigurationError, FailedError, MisuseError
+from scheduler_daemon.cli.exits import ConfigurationError, FailedError, MisuseError, TakenError
 from scheduler_daemon.cli.parser import Parser
 from scheduler_daemon.client.finding import DaemonUnreachable
 from scheduler_daemon.errors import ReminderNotFound, SchedulerError
@@ -75,7 +75,7 @@ EXAMPLES = """\
   schedctl create --session s1 --weekly mon-fri@09:00 --tz Europe/Berlin "Read the mail"
   schedctl show r7"""
 EXIT_STATUS = """\
-0 done, 1 failed, 2 misused, 3 daemon not reachable, 4 no such reminder,
+0 done, 1 failed, 2 misused, 3 daemon or its file not reachable, 4 no such reminder,
 5 refused by a rule, a limit or for lack of permission, 6 bad configuration."""
 
 _HELP = f"""usage: schedctl VERB ...
@@ -128,7 +128,7 @@ def main(words: Sequence[str]) -> int:
         return _fail(str(error), exits.FAILED)
     except ConfigurationError as error:
         return _fail(str(error), exits.CONFIGURATION)
-    except DaemonUnreachable as error:
+    except (DaemonUnreachable, TakenError) as error:
         return _fail(str(error), exits.UNREACHABLE)
     except SchedulerError as error:
         from scheduler_daemon.cli import refusals  # only after one

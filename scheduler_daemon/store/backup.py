@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 from scheduler_daemon.store.columns import LARGEST
 from scheduler_daemon.store.database import (
@@ -16,9 +15,13 @@ from scheduler_daemon.store.database import (
     DatabaseRefused,
     Lock,
     NotOurs,
+    address_to_read,
+    copy_into,
     examine,
+    is_locked,
     make_private,
     open_file,
+    taken,
 )
 from scheduler_daemon.store.lineage import log_is_foreign, sign
 from scheduler_daemon.store.putting_right import IDS_LEFT_OUT as IDS_LEFT_OUT
@@ -140,23 +143,23 @@ def _last_id(path: Path) -> int:
         with closing(open_file(path)) as conn:
             given_out, spoken_of = last_numbers(conn)
             return max(given_out or 0, spoken_of)
-    except UNREADABLE:  # it is replaced because it is damaged
-        return 0
+    except UNREADABLE as error:
+        if is_locked(error):
+            raise taken(path) from None
+        return 0  # it is replaced because it is damaged
 
 
 def _copy(source: Path, target: Path) -> None:
-    # Without a log beside it nobody writes it, and it may lie where nothing can be made beside it.
-    log = source.with_name(f"{source.name}-wal")
-    how = "mode=rw" if log.exists() or os.access(source.parent, os.W_OK) else "immutable=1"
     try:
-        address = f"file:{quote(str(source))}?{how}"
         with (
-            closing(sqlite3.connect(address, uri=True, timeout=10)) as reading,
+            closing(open_file(address_to_read(source))) as reading,
             closing(sqlite3.connect(target)) as writing,
         ):
-            reading.backup(writing)
+            copy_into(reading, writing)
         _sync(target)
     except sqlite3.Error as error:
+        if is_locked(error):
+            raise taken(source) from None
         raise DatabaseRefused(f"cannot copy {source}: {error}") from None
 
 

@@ -16,7 +16,9 @@ from scheduler_daemon.store.database import (
     DatabaseRefused,
     create_file,
     examine,
+    is_locked,
     open_file,
+    taken,
 )
 from scheduler_daemon.store.form import (
     FORMAT,
@@ -68,6 +70,8 @@ def export(database: Path, now: str) -> Iterator[str]:
                     yield _row_line(conn, kind, row)
             yield write({"end": counts})
     except UNREADABLE as error:
+        if is_locked(error):
+            raise taken(database) from None
         raise DatabaseRefused(f"cannot read the database {database}: {error}") from None
 
 
@@ -173,6 +177,8 @@ def _refuse_filled(database: Path) -> None:
                         "name another with --database, or move that one away"
                     )
     except UNREADABLE as error:
+        if is_locked(error):
+            raise taken(database) from None
         raise DatabaseRefused(f"cannot read the database {database}: {error}") from None
 
 

@@ -13,6 +13,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import aiosqlite
 
@@ -49,6 +50,10 @@ class DatabaseHeld(DatabaseRefused):
     """A daemon holds the file."""
 
 
+class DatabaseTaken(DatabaseRefused):
+    """Another program keeps everybody else from the file; time mends it."""
+
+
 class NotOurs(DatabaseRefused):
     """What lies there is a file, but no database of ours, or not with the log beside it."""
 
@@ -57,6 +62,60 @@ def is_of_the_file(error: Exception) -> bool:
     """Whether the file or its disk is at fault; a constraint or a defect is neither."""
     # DatabaseError itself stands for a damaged file, its other subclasses for what was asked.
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether another connection holds the lock, which time mends."""
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def taken(path: Path) -> DatabaseTaken:
+    """What is said of a file whose lock another program did not give up in time."""
+    return DatabaseTaken(
+        f"another program holds the database {path} and lets nobody else use it; nothing was "
+        f"changed: end that program (`fuser {path}` names it) or try again later"
+    )
+
+
+def is_taken(path: Path) -> bool:
+    """Whether another program lets nobody read the file (PRAGMA locking_mode = EXCLUSIVE).
+
+    Asked without a trace: one that only reads leaves the log of writes as it lies there.
+    """
+    try:
+        with closing(sqlite3.connect(_address(path, "mode=ro"), LOCK_STEP_SECONDS, uri=True)) as c:
+            c.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.Error as error:  # any other is said by who uses the file
+        return is_locked(error)
+    return False
+
+
+def address_to_read(path: Path) -> str:
+    """The `file:` address of a file that is only read, which may lie where nothing can be made.
+
+    Without a log beside it nobody writes it, and then it is read as it lies there.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    writable = log.exists() or os.access(path.parent, os.W_OK)
+    return _address(path, "mode=rw" if writable else "immutable=1")
+
+
+def _address(path: Path, how: str) -> str:
+    return f"file:{quote(str(path))}?{how}"
+
+
+def copy_into(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy a whole database. OperationalError where `source` stays locked for its time-out."""
+
+    def stepped(status: int, _remaining: int, _total: int) -> None:
+        # `backup` itself would go on without end.
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = status
+            raise error
+
+    source.backup(target, progress=stepped)
 
 
 def advice(error: sqlite3.Error) -> str:

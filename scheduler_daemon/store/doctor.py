@@ -13,14 +13,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 from scheduler_daemon.store.database import (
     LARGEST_LOG_BYTES,
     DatabaseRefused,
+    address_to_read,
     examine,
     is_alone,
+    is_locked,
     open_file,
+    taken,
 )
 from scheduler_daemon.store.finding import FIX, Finding, fixable
 from scheduler_daemon.store.findings import in_rows
@@ -35,25 +37,23 @@ _BESIDE = ("", "-wal", "-shm", ".lock", ".mark")
 
 
 def look(path: Path) -> list[Finding]:
-    """Everything that is found, without a change. DatabaseRefused where nothing can be read."""
+    """Everything that is found, without a change.
+
+    DatabaseRefused where nothing can be read, also while another program lets nobody.
+    """
     examine(path)
     if not path.exists():
         raise DatabaseRefused(f"there is no database {path}")
     around = [*_around(path), *_lost(path)]
     try:
-        with closing(_reading(path)) as conn:
+        with closing(open_file(address_to_read(path))) as conn:
             conn.execute("BEGIN")
             found = list(_of_the_file(conn))
             return around + (found or list(in_rows(conn)))
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        if is_locked(error):
+            raise taken(path) from None
         return [*around, _damaged(str(error))]
-
-
-def _reading(path: Path) -> sqlite3.Connection:
-    # Where nothing can be made beside it and nobody has it open, it is read as it lies there.
-    log = path.with_name(f"{path.name}-wal")
-    how = "mode=rw" if log.exists() or os.access(path.parent, os.W_OK) else "immutable=1"
-    return open_file(f"file:{quote(str(path))}?{how}")
 
 
 def _of_the_file(conn: sqlite3.Connection) -> Iterator[Finding]:
@@ -158,6 +158,8 @@ def mend(path: Path, found: list[Finding], now: str) -> list[str]:
                 (busy, *_) = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 done += [] if busy else ["the log of writes was emptied"]
     except sqlite3.Error as error:
+        if is_locked(error):
+            raise taken(path) from None
         raise DatabaseRefused(f"cannot write {path}: {error}") from None
     return done
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 
-from scheduler_daemon.store.database import DatabaseRefused, advice, open_file, settle
+from scheduler_daemon.store.database import (
+    DatabaseRefused,
+    advice,
+    copy_into,
+    is_locked,
+    open_file,
+    settle,
+    taken,
+)
 
 COPIES_KEPT = 3
 
@@ -94,6 +102,8 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
                 _apply(conn, migration, now)
             check_whole(conn, wanted)
     except sqlite3.Error as error:
+        if is_locked(error):
+            raise taken(path) from None
         raise DatabaseRefused(
             f"cannot bring the database {path} to this schema: {error}{advice(error)}"
         ) from None
@@ -179,7 +189,7 @@ def _copy(conn: sqlite3.Connection, path: Path, version: int, now: str) -> None:
     os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         with closing(sqlite3.connect(unfinished)) as target:
-            conn.backup(target)
+            copy_into(conn, target)
         unfinished.rename(copy)
     except BaseException:
         unfinished.unlink()

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.store.database import Database, is_of_the_file
+from scheduler_daemon.store.database import Database, is_locked, is_of_the_file
 from scheduler_daemon.store.mending import count_all, is_of_counts
 from scheduler_daemon.store.room import FULL, DiskFull, is_full, make_room
 from scheduler_daemon.store.standing import Standing
@@ -43,6 +43,7 @@ class _Waiting:
     act: Act
     answer: asyncio.Future[Any]
     give_up_at: float  # monotonic seconds
+    tell_at: float
 
 
 class Writer:
@@ -50,7 +51,8 @@ class Writer:
 
     `monotonic` gives seconds; an act that meets a foreign lock for `wait_seconds` is refused with
     persistence_failed, a patient one waits without end. `failed` hears of every error of the
-    file, in words for the log. `commits` counts those that went well.
+    file, in words for the log, and once of each act that waited so long. `commits` counts
+    transactions that went well.
     """
 
     def __init__(
@@ -80,8 +82,9 @@ class Writer:
         """
         if self._closed:
             raise PersistenceFailed(CLOSED)
-        give_up_at = math.inf if patient else self._monotonic() + self._wait_seconds
-        waiting = _Waiting(act, asyncio.get_running_loop().create_future(), give_up_at)
+        tell_at = self._monotonic() + self._wait_seconds
+        give_up_at = math.inf if patient else tell_at
+        waiting = _Waiting(act, asyncio.get_running_loop().create_future(), give_up_at, tell_at)
         self._queue.append(waiting)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._drain(), name="store writer")
@@ -115,11 +118,17 @@ class Writer:
                 self._give_up_late_ones()
 
     def _give_up_late_ones(self) -> None:
-        """Refuse those that have waited long enough for a foreign lock; the others go again."""
+        """Refuse those that have waited long enough for a foreign lock; the others go again.
+
+        Of a patient one it is said once that it waits: nobody else would hear of it.
+        """
         now = self._monotonic()
+        told = [w for w in self._queue if w.tell_at <= now]
+        for waiting in told:
+            waiting.tell_at = math.inf
         late = [w for w in self._queue if w.give_up_at <= now]
         self._queue = [w for w in self._queue if w.give_up_at > now]
-        if late:
+        if told or late:
             self._failed("another program holds the write lock")
         for waiting in late:
             _answer(waiting.answer, False, PersistenceFailed(LOCKED))
@@ -235,12 +244,6 @@ def _in_savepoint(conn: sqlite3.Connection, act: Act) -> Any:
         value = act(conn)
     conn.execute("RELEASE act")
     return value
-
-
-def is_locked(error: sqlite3.Error) -> bool:
-    """Whether another connection holds the lock, which time mends."""
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _instead(outcomes: list[Outcome], *, certain: bool) -> list[Outcome]:

@@ -21,6 +21,7 @@ import pytest
 
 from tests.acceptance.conftest import NewDaemon
 from tests.acceptance.steps import make_soon, receipts, transaction
+from tests.store.support import taken_by_another
 from tests.support.peer import SILENCE, Peer, Refused
 from tests.support.process import DaemonProcess
 
@@ -358,6 +359,28 @@ def test_a_start_waits_for_the_lock_as_long_as_it_is_held(new_daemon: NewDaemon)
     daemon.logged("daemon_started")
     assert daemon.peer().call("reminder.get", id=made)["reminder"]["prompt"] == "words"
     check_quiet(daemon)
+
+
+def test_a_start_waits_for_a_program_that_lets_nobody_read(new_daemon: NewDaemon) -> None:
+    """It says so; no migration is pending, and none is spoken of."""
+    daemon = new_daemon().start()
+    made = daemon.peer().create("s1", "words", after_seconds=1000)["id"]
+    daemon.stop()
+    with taken_by_another(daemon.database):
+        daemon.begin()
+        daemon.logged("waiting_for_lock")
+        assert not daemon.events("daemon_started")[1:]
+    daemon.logged("daemon_started")
+    assert daemon.peer().call("reminder.get", id=made)["reminder"]["prompt"] == "words"
+
+
+def test_a_start_that_waits_until_it_may_read_can_be_stopped(new_daemon: NewDaemon) -> None:
+    daemon = new_daemon().start()
+    daemon.stop()
+    with taken_by_another(daemon.database):
+        daemon.begin()
+        daemon.logged("waiting_for_lock")
+        assert daemon.stop() == 0
 
 
 def test_a_start_that_waits_for_the_lock_can_be_stopped(new_daemon: NewDaemon) -> None:

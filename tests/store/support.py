@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,16 @@ async def opened(path: Path, ticks: Ticks | None = None) -> AsyncIterator[Store]
         yield store
     finally:
         await store.close()
+
+
+@contextmanager
+def taken_by_another(path: Path) -> Iterator[None]:
+    """Another program lets nobody else even read the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        conn.execute("PRAGMA locking_mode = EXCLUSIVE")
+        (version,) = conn.execute("PRAGMA user_version").fetchone()
+        conn.execute(f"PRAGMA user_version = {version}")
+        yield
 
 
 @contextmanager

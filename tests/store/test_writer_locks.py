@@ -105,6 +105,27 @@ async def test_the_patient_wait_without_end(writing: Bench, stranger: Stranger) 
     assert await soon(patient) == "patient"
 
 
+async def test_of_a_patient_one_it_is_said_once_that_it_waits(
+    writing: Bench, stranger: Stranger
+) -> None:
+    """A receipt that nobody asked for waits in the open."""
+    stranger.lock()
+    (patient,) = started(writing, "patient", patient=True)
+    await writing.ticks.next_read()
+    writing.ticks.now = 9.9
+    for _ in range(2):
+        await writing.ticks.next_read()
+    assert writing.failures == []
+    writing.ticks.now = 10.0
+    for _ in range(3):
+        await writing.ticks.next_read()
+    assert writing.failures == ["another program holds the write lock"]
+    assert not patient.done()
+    stranger.unlock()
+    assert await soon(patient) == "patient"
+    assert len(writing.failures) == 1
+
+
 async def test_when_the_store_closes_even_the_patient_wait_no_longer_than_wait_seconds(
     writing: Bench, stranger: Stranger
 ) -> None:

@@ -20,6 +20,7 @@ Look through the database: damage, schema, counts, every reminder and receipt,
 what is set aside and why, leftovers, rights, the log of writes, free disk.
 Says in a sentence what is wrong and how to mend it, and ends with exit status
 1 then. What it merely explains (a target that somebody moved) is no fault.
+While another program holds the file it cannot look, and ends with 3.
 
 With --fix it does what is safe: it counts anew, puts back what can be read
 again, computes a target that cannot be read, sets aside what else cannot,
