@@ -27,6 +27,7 @@ from scheduler_daemon.server.address import Address, SocketRefused, bind
 from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.settings import Settings, group_number
 from scheduler_daemon.store.database import (
+    LOCK_STEP_SECONDS,
     DatabaseRefused,
     Lock,
     create_file,
@@ -184,7 +185,7 @@ class Daemon:
         async with AsyncExitStack() as at_end:
             self._handle_signals(at_end)
             at_end.callback(_take(path).release)
-            await self._while_locked(asyncio.to_thread(self._until_free, path))
+            await self._while_locked(self._until_free(path))
             if self._stop.is_set():
                 return
             lost = lost_frames(path)
@@ -269,10 +270,15 @@ class Daemon:
             timer.cancel()
             task.cancel()
 
-    def _until_free(self, path: Path) -> None:
-        """Return when no other program keeps readers out; each look waits a moment."""
-        while is_taken(path) and not self._stop.is_set():
-            pass
+    async def _until_free(self, path: Path) -> None:
+        """Return when no other program keeps readers out."""
+        while is_taken(path):
+            again = asyncio.Event()
+            timer = self._clock.call_later(LOCK_STEP_SECONDS, again.set)
+            try:
+                await again.wait()
+            finally:
+                timer.cancel()
 
     async def _until_stopped(
         self,

@@ -81,11 +81,11 @@ def taken(path: Path) -> DatabaseTaken:
 def is_taken(path: Path) -> bool:
     """Whether another program lets nobody read the file (PRAGMA locking_mode = EXCLUSIVE).
 
-    Asked without a trace: one that only reads leaves the log of writes as it lies there.
+    Asked at once and without a trace: who only reads leaves the log of writes as it lies there.
     """
     try:
-        with closing(sqlite3.connect(_address(path, "mode=ro"), LOCK_STEP_SECONDS, uri=True)) as c:
-            c.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        with closing(sqlite3.connect(_address(path, "mode=ro"), timeout=0, uri=True)) as conn:
+            conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.Error as error:  # any other is said by who uses the file
         return is_locked(error)
     return False
