@@ -30,6 +30,7 @@ from scheduler_daemon.server.hosts import (
 )
 from scheduler_daemon.sessions import (
     REFUSALS_BEFORE_ASIDE,
+    SILENT,
     Aside,
     MessageKey,
     Pause,
@@ -44,7 +45,6 @@ from scheduler_daemon.under_way import UnderWay, carries
 
 UNBUILT = "the daemon could not put the message together; its log says why"
 TROUBLE = "the daemon met an error of its own; its log says which, and it tries again"
-SILENT = "the host did not answer in time"
 CLOSED = "the host's connection closed before its answer"
 
 log = get_logger(__name__)

@@ -17,6 +17,8 @@ aside alone, by its number and revision."""
 
 REFUSALS_BEFORE_ASIDE = 3
 
+SILENT = "the host did not answer in time"
+
 
 def record_of(reminder: Reminder) -> tuple[int, int]:
     """What stands for the reminder alone, also where it would come among others."""
@@ -107,6 +109,15 @@ class SessionState:
     def attempts(self, message: MessageKey) -> int:
         """How often `message` was tried and not admitted."""
         return self.tried[message].attempts if message in self.tried else 0
+
+    def unanswered(self) -> int:
+        """How often the Session's message was tried, where silence was all that came.
+
+        0 otherwise, and while a pause tells it. It waits for a slot of its host.
+        """
+        if not self.silent or self.pause:
+            return 0
+        return max((each.attempts for each in self.tried.values() if not each.aside), default=0)
 
     def read_admission(self, followup: FollowUp) -> None:
         """The host has it: until its receipt is written nothing of the Session goes."""

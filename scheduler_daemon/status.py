@@ -17,7 +17,7 @@ from scheduler_daemon.model import Instant
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.hosts import Host, Key
-from scheduler_daemon.sessions import SessionState, message_in
+from scheduler_daemon.sessions import SILENT, SessionState, message_in
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.views import later
 from scheduler_daemon.wire import shapes
@@ -145,6 +145,14 @@ class StatusBoard:
             }
             if state.pause.last_error is not None:
                 row["last_error"] = state.pause.last_error
+            rows.append(row)
+        if state.unanswered() and not state.busy:
+            row = {
+                "session_id": session,
+                "why": "no_answer",
+                "attempts": state.unanswered(),
+                "last_error": SILENT,
+            }
             rows.append(row)
         for message, aside in state.set_aside(monotonic).items():
             rows.append(

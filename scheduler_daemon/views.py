@@ -9,6 +9,7 @@ from scheduler_daemon.model import Dispatch, FollowUp, Instant, Reminder
 from scheduler_daemon.rules import describe, instant_text, local_text, selector_of, zone_of
 from scheduler_daemon.server.hosts import Hosts, Key
 from scheduler_daemon.sessions import (
+    SILENT,
     Aside,
     MessageKey,
     Pause,
@@ -171,6 +172,8 @@ def _session_waits_for(
         return nobody
     if state is not None and state.pause is not None:
         return _paused_attempt(state.pause, now, monotonic)
+    if state is not None and state.unanswered():
+        return _unanswered(state.unanswered())
     return _first_aside(state, now, monotonic) or {"why": "behind"}
 
 
@@ -226,6 +229,8 @@ def _held_up(
         if standing in asides:
             return _aside(state, standing, asides[standing], now, monotonic)
     pause = state.pause
+    if pause is None and state.unanswered() and state.attempts(message):
+        return _unanswered(state.attempts(message))
     if pause is None or (pause.attempts and pause.message != message):
         return None
     return _paused_attempt(pause, now, monotonic)
@@ -240,6 +245,11 @@ def _aside(
         "last_error": aside.last_error,
         "next_try_at": later(now, aside.until - monotonic),
     }
+
+
+def _unanswered(attempts: int) -> shapes.WaitingFor:
+    """What was met with silence and waits for a slot of its host, which may read nothing."""
+    return {"why": "no_answer", "attempts": attempts, "last_error": SILENT}
 
 
 def _paused_attempt(pause: Pause, now: Instant, monotonic: float) -> shapes.WaitingFor:

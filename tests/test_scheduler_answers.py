@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler_daemon.model import FollowUp
-from scheduler_daemon.sending import CLOSED, SILENT, TROUBLE, UNBUILT
+from scheduler_daemon.sending import CLOSED, TROUBLE, UNBUILT
+from scheduler_daemon.sessions import SILENT
 from tests.support.world import ADMIT, BUSY, ERROR, GONE, Agent, Json, World, few_rounds, prompts_of
 
 pytestmark = pytest.mark.usefixtures("full_pauses")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_daemon.desk import Caller
+from scheduler_daemon.sessions import SILENT
 from scheduler_daemon.star_scans import SCAN
 from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, BUSY, GONE, UID, Agent, World, few_rounds
@@ -122,6 +123,26 @@ async def test_a_session_whose_pause_ends_while_there_is_no_slot_waits_for_one(
     assert [followup["attempt"] for followup in agent.pushed] == [1, 1, 2]
 
 
+async def test_what_met_silence_says_so_while_it_waits_for_a_host_that_reads_nothing(
+    world: World,
+) -> None:
+    """Nothing of its Session is before it, and nothing of it is in flight."""
+    agent = await world.agent("*", max_in_flight=2)
+    for session in ("a", "b"):
+        await world.create(session, after_seconds=1)
+    await world.advance(1)
+    agent.host.set_room(0)
+    await world.advance(30)
+    await world.advance(1)
+    silence = {"why": "no_answer", "attempts": 1, "last_error": SILENT}
+    assert (await world.why("r1"), await world.why("r2")) == (silence, silence)
+    status = await world.status()
+    assert status["retrying"] == [{"session_id": "a"} | silence, {"session_id": "b"} | silence]
+    agent.host.set_room(64)
+    await world.settled()
+    assert await world.why("r1") == {"why": "in_flight", "attempts": 2}
+
+
 async def test_a_named_session_falls_back_to_a_host_for_all_and_is_forgotten_there(
     world: World,
 ) -> None:
@@ -193,7 +214,7 @@ async def test_sessions_that_met_silence_use_at_most_a_quarter_of_the_slots(worl
     await world.settled()
     assert agent.sessions[-1] == "a"
     assert agent.host.in_flight == 3
-    assert await world.why("r8") == {"why": "behind"}
+    assert await world.why("r8") == {"why": "no_answer", "attempts": 1, "last_error": SILENT}
     await world.advance(30)
     assert agent.host.in_flight == 2
 

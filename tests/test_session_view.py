@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_daemon.delivery.plan import run_by_hand
 from scheduler_daemon.model import FollowUp
-from scheduler_daemon.sessions import Aside
+from scheduler_daemon.sessions import SILENT, Aside
 from scheduler_daemon.store.pages import SessionRow
 from scheduler_daemon.views import session_view
 from tests.support.clock import START
@@ -161,6 +161,23 @@ def test_a_message_that_stands_aside_is_named_until_its_pause_is_over(looking: L
     assert looking.waits()["last_error"] == "no words"
     looking.floor.clock.advance(2)
     assert looking.waits() == {"why": "behind"}
+
+
+def test_one_that_met_silence_says_so_after_its_pause_until_it_is_tried_again(
+    looking: Looking,
+) -> None:
+    """Of what was never tried in it nothing is said but that others go first."""
+    looking.host()
+    looking.state.silent = True
+    assert looking.waits() == {"why": "behind"}
+    looking.state.begin((1, 1))
+    looking.state.begin((1, 1))
+    silence = {"why": "no_answer", "attempts": 2, "last_error": SILENT}
+    assert looking.waits() == silence
+    assert looking.why(ONCE) == silence
+    assert looking.why(OFTEN) == {"why": "behind"}
+    looking.pause((1, 1), 2)
+    assert looking.waits()["why"] == "busy"
 
 
 def test_with_a_host_and_nothing_known_it_is_about_to_go(looking: Looking) -> None:
