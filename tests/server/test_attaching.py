@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
+from scheduler_daemon.server import hosts
 from scheduler_daemon.settings import MIB
 from tests.support.inprocess import Json, Peer, Running, request, running
 
@@ -84,6 +86,24 @@ async def test_one_connection_names_only_so_many_sessions(on: Running, peer: Pee
     assert error["data"] == {"code": "invalid_request", "field": "sessions"}
     assert await shown(peer) == {"name": "h", "max_in_flight": 16}
     assert (await peer.call("host.attach", name="h", sessions="*"))["sessions"] == "*"
+
+
+async def test_all_connections_of_a_user_name_only_so_many_sessions(
+    on: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "MOST_NAMES_OF_OWNER", 10)
+    one, other = await on.peer(), await on.peer()
+    await one.call("host.attach", name="h", sessions=[f"a{number}" for number in range(6)])
+    names = [f"b{number}" for number in range(5)]
+    error = await other.refused("host.attach", name="h", sessions=names)
+    assert error["data"] == {"code": "limit_reached", "field": "sessions"}
+    assert len((await other.call("host.attach", name="h", sessions=names[:4]))["sessions"]) == 4
+    await one.call("host.detach", sessions=["a0", "a1", "none"])
+    assert len((await other.call("host.attach", name="h", sessions=names))["sessions"]) == 5
+    await one.close()
+    more = [f"c{number}" for number in range(5)]
+    while "error" in await other.ask("host.attach", name="h", sessions=more):
+        pass
 
 
 async def test_a_followup_goes_out_and_its_admission_comes_in(on: Running, peer: Peer) -> None:

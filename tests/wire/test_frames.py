@@ -16,9 +16,11 @@ from scheduler_daemon.wire.frames import (
     MAX_DEPTH,
     MAX_INTEGER,
     PARSE_ERROR,
+    FrameTooCostly,
     FrameTooLong,
     Splitter,
     WireError,
+    check_cost,
     decode,
     encode,
 )
@@ -194,6 +196,37 @@ def test_nesting_passes_up_to_the_limit_and_no_deeper(opening: str, closing: str
 def test_brackets_inside_strings_and_side_by_side_are_no_depth() -> None:
     value = {"prompt": '[{"\\' * 500, "items": [{"a": ["]"]}] * 500}
     assert decode(encode(value)) == value
+
+
+@pytest.mark.parametrize(
+    "piece", [b"{},", b"[],", b"1,", b"1e1,", b"true,", b'{"a":1},', b"[" * 60 + b"]" * 60 + b","]
+)
+def test_a_megabyte_that_takes_long_to_read_is_refused_at_once(piece: bytes) -> None:
+    line = b"[" + piece * ((1 << 20) // len(piece)) + b"0]"
+    began = time.process_time()
+    with pytest.raises(FrameTooCostly, match="at most 20000 bytes, commas"):
+        check_cost(line)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"prompt": '{"[1,2,3]}\\' * 50_000},
+        {"sessions": [str(number) for number in range(100_000)]},
+        {"x": [[]] * 9_990},
+        {"prompt": "😀" * 100_000},
+    ],
+)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_is_long_inside_its_strings_costs_little(value: object, ascii_only: bool) -> None:
+    check_cost(json.dumps(value, ensure_ascii=ascii_only).encode())
+
+
+@given(st.binary(max_size=40).map(lambda part: part * 600))
+def test_whatever_is_long_costs_no_more_than_its_length(line: bytes) -> None:
+    with suppress(FrameTooCostly):
+        check_cost(line)
 
 
 @given(st.binary() | st.text().map(str.encode))
