@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ pytest.importorskip("mcp_types", reason="needs the extra `mcp`")
 
 from scheduler_daemon.mcp.results import SHOWN_CHARACTERS
 from tests.mcp.agent import BERLIN, MODES, agent
-from tests.support.inprocess import Running
+from tests.support.inprocess import DEADLINE_SECONDS, Running
 
 NOW = {
     "utc": "2026-01-01T12:00:00.000Z",
@@ -20,6 +21,16 @@ NOW = {
 }
 HOUR = {"after_seconds": 3600}
 DAILY = {"daily": {"time": "09:00", "time_zone": "America/New_York"}}
+
+
+async def delivered(on: Running, reminder_id: str) -> None:
+    """Take what is due of the Session `mine`; return when the receipt of this one is written."""
+    host = await on.peer()
+    await host.call("host.attach", name="terminal", sessions=["mine"])
+    host.admit(await host.followup())
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while (await host.call("reminder.get", id=reminder_id))["reminder"]["state"] != "ended":
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -134,11 +145,8 @@ async def test_an_ended_reminder_is_snoozed_to_whenever_it_is_to_come_again(
 ) -> None:
     async with agent(on.path) as me:
         await me.create("Call Ada", title="Call", when={"after_seconds": 60})
-        host = await on.peer()
-        await host.call("host.attach", name="terminal", sessions=["mine"])
         on.clock.advance(60)
-        host.admit(await host.followup())
-        await host.call("hello")
+        await delivered(on, "r1")
         snoozed = (await me.call("reminder_snooze", id="r1", when=when))["reminder"]
         assert (snoozed["prompt"], snoozed["title"]) == ("Call Ada", "Call")
         minute = 60 if "after_seconds" in when else 0
@@ -195,10 +203,7 @@ async def test_the_list_tells_whether_a_reminder_came_and_what_it_waits_for(on: 
         (waiting,) = (await me.call("reminder_list"))["reminders"]
         assert (waiting["state"], waiting["waiting_for"]["why"]) == ("overdue", "no_host")
         assert "last_dispatch" not in waiting
-        host = await on.peer()
-        await host.call("host.attach", name="terminal", sessions=["mine"])
-        host.admit(await host.followup())
-        await host.call("hello")
+        await delivered(on, "r1")
         (came,) = (await me.call("reminder_list", status="all"))["reminders"]
         assert (came["state"], came["ended_reason"]) == ("ended", "delivered")
         assert came["last_dispatch"] == {
