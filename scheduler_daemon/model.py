@@ -81,11 +81,12 @@ class Reminder:
     """One stored reminder.
 
     `scheduled_at` is its target; for an ended one, the last target it had. For recurring rules
-    `scheduled_at == first(rule, after_at)` always holds. `computed_at` is what the clock showed
-    when the target was computed, `last_occurrence_at` the newest occurrence dispatched.
-    `revision` counts changes by callers, `timing_revision` those of timing, `words_revision`
-    those of title and prompt. `generation` rises when the target moves back past an instant
-    that was dispatched.
+    `scheduled_at == first(rule, after_at)` holds, but while it is corrected for a clock that lies
+    far behind `after_at`: then it is counted from `computed_at` (store/upkeep.py). `computed_at`
+    is what the clock showed when the target was computed, `last_occurrence_at` the newest
+    occurrence dispatched. `revision` counts changes by callers, `timing_revision` those of timing,
+    `words_revision` those of title and prompt. `generation` rises when the target moves back past
+    an instant that was dispatched.
 
     A paused one is active and never due. Of a recurring rule no occurrence after `until` exists,
     and it ends when `dispatch_count`, its admitted occurrences, reaches `max_occurrences`. An

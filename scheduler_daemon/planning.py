@@ -17,7 +17,7 @@ from scheduler_daemon.sessions import MessageKey, SessionState, message_of, reco
 from scheduler_daemon.store.lookups import place
 from scheduler_daemon.store.reader import Due, Rows
 from scheduler_daemon.store.store import Left, Store
-from scheduler_daemon.store.upkeep import moved_target
+from scheduler_daemon.store.upkeep import moved_target, target_before
 
 CHUNK = 100
 """Recurring records read at once while a batch is put together."""
@@ -133,6 +133,8 @@ class Planner:
         if rows.bad:
             await self._store.set_aside(rows.bad)
             return True
+        if any([await self._put_back(reminder, now) for reminder in rows.reminders]):
+            return True
         if self.zone_mark is not None:
             mark = self.zone_mark
             if any([await self._recompute(reminder, mark) for reminder in rows.reminders]):
@@ -164,6 +166,14 @@ class Planner:
             return None
         recurs = not isinstance(reminder.rule, OneShot)
         return None if recurs and await self._dispatched(each, now) else each
+
+    async def _put_back(self, reminder: Reminder, now: Instant) -> bool:
+        """Whether a record is due only because a clock was behind: it gets its target back."""
+        target = target_before(reminder, now)
+        if target is None:
+            return False
+        await self._store.retarget(reminder, target, reminder.after_at, reminder.after_at)
+        return True
 
     async def _recompute(self, reminder: Reminder, mark: int) -> bool:
         """Whether a record has another target under the zone data of now, which it then gets."""

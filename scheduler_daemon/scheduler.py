@@ -299,8 +299,8 @@ class Scheduler:
             # Targets that were due may lie ahead again.
             self.rescan()
             self._retention.look_again()
-        if step < 0:
             self._begin_upkeep()
+        if step < 0:
             self._unclaimed.forget()
 
     async def _look(self) -> None:

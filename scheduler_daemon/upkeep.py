@@ -16,8 +16,11 @@ from scheduler_daemon.store.store import Store
 from scheduler_daemon.store.upkeep import (
     Slice,
     any_beyond,
+    any_corrected,
     correct_ahead,
     end_beyond,
+    keep_corrected,
+    put_back,
     recompute_zones,
 )
 from scheduler_daemon.troubles import RETRY_SECONDS, Unfailing
@@ -26,12 +29,13 @@ log = get_logger(__name__)
 
 
 class Upkeep:
-    """Computes targets again: those of a clock that ran ahead, and those of other zone data.
+    """Computes targets again: those of a clock that was wrong, and those of other zone data.
 
-    Before that, what an edit by hand left wrong is put right; after it, what was kept beyond its
-    end ends, once the clock can be trusted. `changed` hears of each Session whose target moved,
-    `lost` when that is not known, `ended` of each reminder that ended. How far the zones are done
-    is the planner's `zone_mark`: it computes what is about to be sent itself.
+    Before that, what an edit by hand left wrong is put right; after it, once the clock can be
+    trusted, corrections are kept and what lies beyond its end ends. `changed` hears of each
+    Session whose target moved, `lost` when that is not known, `ended` of each reminder that ended.
+    How far the zones are done is the planner's `zone_mark`: it computes what is about to be sent
+    itself.
     """
 
     def __init__(
@@ -79,12 +83,15 @@ class Upkeep:
     async def _run(self) -> None:
         while self._again:
             self._again = False
+            if self._timer is not None:
+                self._timer.cancel()
             try:
                 if self._unchecked:
                     await self._check()
                 await self._correct_ahead()
+                await self._put_back()
                 await self._recompute_zones()
-                await self._end_beyond()
+                await self._rely_on_clock()
             except BaseException:
                 self._again = True
                 self._lost()
@@ -126,6 +133,16 @@ class Upkeep:
         if moved:
             log.warning("targets_of_a_fast_clock_corrected", reminders=moved)
 
+    async def _put_back(self) -> None:
+        moved = 0
+        done = False
+        while not done:
+            part = await self._slice(put_back(self._clock.now()))
+            moved += len(part.moved)
+            done = part.done
+        if moved:
+            log.warning("targets_of_a_slow_clock_put_back", reminders=moved)
+
     async def _recompute_zones(self) -> None:
         moved = 0
         while (mark := self._planner.zone_mark) is not None:
@@ -137,13 +154,26 @@ class Upkeep:
             if part.done:
                 log.info("targets_recomputed_for_zone_data", moved=moved)
 
-    async def _end_beyond(self) -> None:
-        if not await self._store.upkeep(any_beyond):
-            return
+    async def _rely_on_clock(self) -> None:
+        """Do what waits for a clock that can be trusted, or come back for it."""
+        beyond = await self._store.upkeep(any_beyond)
+        corrected = await self._store.upkeep(any_corrected(self._clock.now()))
         if not trusted(self._clock):
-            seconds = TRUSTED_AFTER_SECONDS - self._clock.steady()
-            self._timer = self._clock.call_later(seconds, self.start)
+            if beyond or corrected:
+                seconds = TRUSTED_AFTER_SECONDS - self._clock.steady()
+                self._timer = self._clock.call_later(seconds, self.start)
             return
+        if corrected:
+            await self._keep_corrected()
+        if beyond:
+            await self._end_beyond()
+
+    async def _keep_corrected(self) -> None:
+        done = False
+        while not done:
+            done = (await self._slice(keep_corrected(self._clock.now()))).done
+
+    async def _end_beyond(self) -> None:
         done = False
         while not done:
             part = await self._slice(end_beyond(self._clock.now()))

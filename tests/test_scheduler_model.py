@@ -24,6 +24,7 @@ from scheduler_daemon.rules import first, instant_text
 from scheduler_daemon.sessions import message_of
 from scheduler_daemon.store.rows import REMINDER_COLUMNS, decode_reminder
 from scheduler_daemon.store.store import Left
+from scheduler_daemon.store.upkeep import counted_from
 from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, BUSY, ERROR, GONE, UID, Agent, Json, World, open_world
 
@@ -268,7 +269,7 @@ class Model:
         active = self.rows("status = 'active'")
         for each in active:
             if message_of(each) is None:
-                assert each.scheduled_at == first(each.rule, each.after_at)
+                assert each.scheduled_at == first(each.rule, counted_from(each))
                 assert each.until is None or each.scheduled_at <= each.until
                 assert each.dispatch_count < (each.max_occurrences or 1e9)
         assert {each.id for each in [*active, *self.rows("status = 'ended'")]} == set(

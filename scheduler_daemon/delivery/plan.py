@@ -6,7 +6,7 @@ import datetime as dt
 
 from scheduler_daemon.delivery.framing import followup_params
 from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
-from scheduler_daemon.rules import due_decision, instant_text
+from scheduler_daemon.rules import due_decision, first, instant_text
 from scheduler_daemon.wire.frames import encode
 
 _SOME_INSTANT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -38,8 +38,24 @@ def occurrence(reminder: Reminder, now: Instant, *, trusted: bool) -> Occurrence
         next_at=decision.next_at,
         next_after=decision.next_after,
         end_reason=decision.end_reason,
-        missed_from=target if occurrence_at > target else None,
+        missed_from=_missed_from(reminder, occurrence_at),
     )
+
+
+def _missed_from(reminder: Reminder, occurrence_at: Instant) -> Instant | None:
+    """The earliest occurrence that was missed before this one.
+
+    The target, but for one that a clock far behind has left: what lies before the creation or was
+    dispatched was not missed.
+    """
+    target, last = reminder.scheduled_at, reminder.last_occurrence_at
+    if occurrence_at <= target:
+        return None
+    since = reminder.created_at
+    if last is not None and last < occurrence_at:
+        since = max(since, last)
+    missed = target if target > since else first(reminder.rule, since)
+    return missed if missed is not None and missed < occurrence_at else None
 
 
 def occurrence_id(reminder: Reminder, occurrence_at: Instant) -> str:

@@ -231,8 +231,8 @@ RETURNING owner_uid, session_id
 -- A target computed anew, unless it moved or its timing changed meanwhile.
 -- Skips are of the time that it was counted from.
 UPDATE reminders SET scheduled_at = :target, after_at = :after_at, computed_at = :computed_at,
-  skips_after_at = iif(after_at = :after_at, skips_after_at, NULL),
-  skips_to_at = iif(after_at = :after_at, skips_to_at, NULL),
+  skips_after_at = iif(after_at = :after_at AND computed_at = :computed_at, skips_after_at, NULL),
+  skips_to_at = iif(after_at = :after_at AND computed_at = :computed_at, skips_to_at, NULL),
   generation = generation + (last_occurrence_at IS NOT NULL AND :target <= last_occurrence_at)
 WHERE number = :number AND timing_revision = :timing_revision AND status = 'active'
   AND scheduled_at = :former
@@ -242,6 +242,22 @@ WHERE number = :number AND timing_revision = :timing_revision AND status = 'acti
 SELECT {reminder} FROM reminders
 WHERE status = 'active' AND kind <> 'at' AND computed_at > :limit_at
 ORDER BY computed_at LIMIT :count
+
+-- name: corrected_until
+-- Active reminders corrected for a clock that has come near what they were counted from before.
+SELECT {reminder} FROM reminders
+WHERE status = 'active' AND kind <> 'at' AND computed_at < after_at
+  AND (kind = 'after' OR scheduled_at <= after_at) AND after_at <= :limit_at
+ORDER BY after_at LIMIT :count
+
+-- name: keep_corrected
+-- A correction that is not undone any more.
+UPDATE reminders SET after_at = computed_at
+WHERE number IN (SELECT number FROM reminders
+  WHERE status = 'active' AND kind <> 'at' AND computed_at < after_at
+    AND (kind = 'after' OR scheduled_at <= after_at) AND after_at <= :limit_at
+  ORDER BY after_at LIMIT :count)
+RETURNING number
 
 -- name: slice_by_number
 -- The next reminders by number, but for what is set aside.

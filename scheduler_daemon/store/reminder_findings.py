@@ -12,7 +12,7 @@ from scheduler_daemon.store.finding import FIX, Finding, fixable
 from scheduler_daemon.store.lookups import meta_value
 from scheduler_daemon.store.queries import CARE
 from scheduler_daemon.store.rows import REMINDER_COLUMNS, BadRow, Row, read_reminder
-from scheduler_daemon.store.upkeep import ZONE_DATA
+from scheduler_daemon.store.upkeep import ZONE_DATA, counted_from
 
 _STATUS = REMINDER_COLUMNS.index("status")
 _TARGET = REMINDER_COLUMNS.index("scheduled_at")
@@ -135,14 +135,15 @@ def _target(reminder: Reminder) -> Iterator[Finding]:
     """Explained and left alone: whoever moved a target by hand wants it sent."""
     if isinstance(reminder.rule, OneShot):
         return
-    expected = first(reminder.rule, reminder.after_at)
+    since = counted_from(reminder)
+    expected = first(reminder.rule, since)
     if expected == reminder.scheduled_at:
         return
     said = "none" if expected is None else instant_text(expected)
     yield Finding(
         "target",
         f"{reminder.id} has the target {instant_text(reminder.scheduled_at)}, its rule says "
-        f"{said} after {instant_text(reminder.after_at)}: it is sent as it stands, and goes on by "
+        f"{said} after {instant_text(since)}: it is sent as it stands, and goes on by "
         "its rule",
         kind="note",
     )

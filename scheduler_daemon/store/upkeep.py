@@ -1,4 +1,4 @@
-"""Targets computed anew, in slices: after other zone data, and after a clock that ran ahead."""
+"""Targets computed anew, in slices: after other zone data, and after a clock that was wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from scheduler_daemon.model import Instant, Reminder
+from scheduler_daemon.model import After, At, Instant, Reminder
 from scheduler_daemon.rules import first, instant_text, zone_of
 from scheduler_daemon.store.lookups import Key, meta_value
 from scheduler_daemon.store.queries import QUERIES
@@ -19,6 +19,9 @@ SLICE = 200
 
 AHEAD = dt.timedelta(hours=24)
 """A target computed by a clock further ahead than this is computed again."""
+
+SOON = dt.timedelta(days=30)
+"""A correction by no more is kept once the clock can be trusted: see keep_corrected."""
 
 ZONE_DATA = "zone_data"
 ZONE_MARK = "zone_recompute_from"
@@ -77,8 +80,35 @@ def moved_target(reminder: Reminder) -> Instant | None:
     """The target under the zone data of now, when it is another one than the committed."""
     if zone_of(reminder.rule) is None:
         return None
-    target = first(reminder.rule, reminder.after_at)
+    target = first(reminder.rule, counted_from(reminder))
     return None if target == reminder.scheduled_at else target
+
+
+def is_corrected(reminder: Reminder) -> bool:
+    """Whether its target was counted from the clock of `computed_at`, which lay behind `after_at`.
+
+    A skip leaves `after_at` ahead of the clock as well, but its target after that. A recurring
+    record whose correction moved nothing is as it was, and counts as not corrected.
+    """
+    rule, after_at = reminder.rule, reminder.after_at
+    if isinstance(rule, At) or reminder.computed_at >= after_at:
+        return False
+    return isinstance(rule, After) or reminder.scheduled_at <= after_at
+
+
+def counted_from(reminder: Reminder) -> Instant:
+    """The instant after which its target is the first occurrence of its rule."""
+    return reminder.computed_at if is_corrected(reminder) else reminder.after_at
+
+
+def target_before(reminder: Reminder, now: Instant) -> Instant | None:
+    """The target that a record had before it was corrected, if the clock that did it was behind.
+
+    So it is when the clock is, within AHEAD, where the record was counted from before.
+    """
+    if not is_corrected(reminder) or reminder.after_at > now + AHEAD:
+        return None
+    return first(reminder.rule, reminder.after_at)
 
 
 def _recompute(conn: sqlite3.Connection, reminder: Reminder, result: Slice) -> None:
@@ -89,7 +119,10 @@ def _recompute(conn: sqlite3.Connection, reminder: Reminder, result: Slice) -> N
 
 
 def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
-    """A slice of the targets that a clock far ahead of `now` computed; runs are due at once."""
+    """A slice of the targets that a clock far ahead of `now` computed; runs are due at once.
+
+    They keep what they were counted from: it may be this clock that is wrong.
+    """
 
     def act(conn: sqlite3.Connection) -> Slice:
         runs = conn.execute(QUERIES["runs_ahead"], {"now": instant_text(now)}).fetchall()
@@ -100,9 +133,42 @@ def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
         result = Slice(done=len(rows) < SLICE, moved=runs)
         for reminder in _decoded(rows, result):
             target = first(reminder.rule, now) or reminder.scheduled_at
-            retarget(conn, reminder, target, now, now)
+            before = reminder.after_at if is_corrected(reminder) else reminder.computed_at
+            retarget(conn, reminder, target, before, now)
             result.moved.append((reminder.owner_uid, reminder.session_id))
         return result
+
+    return act
+
+
+def put_back(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
+    """A slice of the targets that were corrected for a clock that was behind: as they were."""
+
+    def act(conn: sqlite3.Connection) -> Slice:
+        limits = {"limit_at": instant_text(now + AHEAD), "count": SLICE}
+        rows = conn.execute(QUERIES["corrected_until"], limits).fetchall()
+        result = Slice(done=len(rows) < SLICE)
+        for reminder in _decoded(rows, result):
+            target = first(reminder.rule, reminder.after_at) or reminder.scheduled_at
+            retarget(conn, reminder, target, reminder.after_at, reminder.after_at)
+            result.moved.append((reminder.owner_uid, reminder.session_id))
+        return result
+
+    return act
+
+
+def keep_corrected(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
+    """A slice of the corrections that a clock which can be trusted leaves as they are.
+
+    Those are the ones that the clock would come to undo just by going on: it was the former
+    clock that was wrong. One that lies years behind is more likely wrong itself, however long it
+    has been so.
+    """
+
+    def act(conn: sqlite3.Connection) -> Slice:
+        limits = {"limit_at": instant_text(now + SOON), "count": SLICE}
+        kept = conn.execute(QUERIES["keep_corrected"], limits).fetchall()
+        return Slice(done=len(kept) < SLICE)
 
     return act
 
@@ -126,6 +192,16 @@ def end_beyond(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
 def any_beyond(conn: sqlite3.Connection) -> bool:
     """Whether a record lies beyond its end and is active."""
     return conn.execute(QUERIES["beyond_end"], {"count": 1}).fetchone() is not None
+
+
+def any_corrected(now: Instant) -> Callable[[sqlite3.Connection], bool]:
+    """Whether there is a correction that is kept once the clock can be trusted."""
+
+    def act(conn: sqlite3.Connection) -> bool:
+        limits = {"limit_at": instant_text(now + SOON), "count": 1}
+        return conn.execute(QUERIES["corrected_until"], limits).fetchone() is not None
+
+    return act
 
 
 def _decoded(rows: list[Row], result: Slice) -> list[Reminder]:

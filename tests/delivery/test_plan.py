@@ -93,10 +93,25 @@ def test_a_one_shot_occurs_at_its_target_and_ends(rule: Rule) -> None:
 
 
 def test_a_recurring_record_has_its_latest_occurrence_and_since_when_it_missed() -> None:
-    each = occurrence(reminder(target=NOW - 35 * MINUTE), NOW, trusted=True)
+    made = NOW - 60 * MINUTE
+    each = occurrence(reminder(target=NOW - 35 * MINUTE, created_at=made), NOW, trusted=True)
     assert each.occurrence_at == NOW - 5 * MINUTE
     assert each.next_at == NOW + 5 * MINUTE
     assert each.missed_from == NOW - 35 * MINUTE
+
+
+def test_nothing_was_missed_before_the_creation_nor_what_was_dispatched() -> None:
+    """Whatever target a clock far behind has left."""
+    target = NOW - 35 * MINUTE
+    every = Every(600, target)
+    for created, last, missed in [
+        (NOW, None, None),
+        (NOW - 20 * MINUTE, None, NOW - 15 * MINUTE),
+        (NOW - 60 * MINUTE, NOW - 15 * MINUTE, None),
+        (NOW - 60 * MINUTE, NOW + 60 * MINUTE, target),
+    ]:
+        record = reminder(every, target, created_at=created, last_occurrence_at=last)
+        assert occurrence(record, NOW, trusted=True).missed_from == missed
 
 
 def test_nothing_was_missed_where_the_target_is_the_latest() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from scheduler_daemon.model import OneShot, Reminder
 from scheduler_daemon.rules import first, instant_text, selector_of
 from scheduler_daemon.store.rows import REMINDER_COLUMNS, decode_reminder
+from scheduler_daemon.store.upkeep import counted_from
 
 Json = dict[str, Any]
 
@@ -371,7 +372,7 @@ def check_healed(file: File, now: str, admitted: set[str]) -> None:
         if isinstance(reminder.rule, OneShot):
             continue
         if reminder.status == "active":
-            assert reminder.scheduled_at == first(reminder.rule, reminder.after_at), reminder
+            assert reminder.scheduled_at == first(reminder.rule, counted_from(reminder)), reminder
 
 
 def delivered(file: File) -> Iterator[tuple[Reminder, int]]:

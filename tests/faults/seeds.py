@@ -13,6 +13,7 @@ from scheduler_daemon.model import Instant, OneShot
 from scheduler_daemon.rules import first, parse_selector
 from scheduler_daemon.store.rows import REMINDER_COLUMNS, decode_reminder
 from scheduler_daemon.store.store import Draft
+from scheduler_daemon.store.upkeep import counted_from
 from tests.store.support import LIMITS, new_file, opened
 from tests.support.clock import START as START
 
@@ -75,4 +76,4 @@ def check_target(row: Json, now: Instant) -> None:
     else:
         assert reminder.status == "active", reminder
         assert reminder.scheduled_at > now, reminder
-        assert reminder.scheduled_at == first(reminder.rule, reminder.after_at), reminder
+        assert reminder.scheduled_at == first(reminder.rule, counted_from(reminder)), reminder

@@ -197,7 +197,7 @@ class Run:
     def look(self) -> None:
         self.look_at_receipts()
         self.look_at_ends()
-        columns = "id, scheduled_at, after_at, paused"
+        columns = "id, scheduled_at, min(after_at, computed_at), paused"
         for row in self.world.sql(f"SELECT {columns} FROM reminders WHERE status = 'active'"):
             reminder_id, target, after, _ = row
             record = self.records[reminder_id]

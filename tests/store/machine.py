@@ -20,6 +20,7 @@ from scheduler_daemon.store.database import connect
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import BadRow, decode_reminder
 from scheduler_daemon.store.store import Limits, Store, Which
+from scheduler_daemon.store.upkeep import counted_from
 from tests.store.model import Key, Model, is_beyond
 from tests.store.support import (
     CRON,
@@ -149,7 +150,7 @@ class Machine(RuleBasedStateMachine):
         return map(decode_reminder, rows)
 
     def assert_active_is_right(self, each: Reminder) -> None:
-        assert each.scheduled_at == first(each.rule, each.after_at)
+        assert each.scheduled_at == first(each.rule, counted_from(each))
         assert each.max_occurrences is None or each.dispatch_count < each.max_occurrences
         if is_beyond(each, each.scheduled_at):
             assert each.number in self.model.beyond

@@ -338,6 +338,17 @@ def recomputed(record: Reminder, target: Instant, computed: Instant) -> Reminder
     return replace(new, generation=record.generation + back)
 
 
+def missed_from(record: Reminder, at: Instant) -> Instant | None:
+    """The first occurrence before `at` that was missed: made by then, and not dispatched."""
+    each: Instant | None = record.scheduled_at
+    last = record.last_occurrence_at
+    while each is not None and each < at:
+        if each > record.created_at and not (last is not None and each <= last < at):
+            return each
+        each = first(record.rule, each)
+    return None
+
+
 def occurrence_id(record: Reminder, at: Instant) -> str:
     generation = f".{record.generation}" if record.generation else ""
     return f"{record.id}{generation}@{instant_text(at)}"

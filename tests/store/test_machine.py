@@ -24,6 +24,7 @@ from tests.store.model import (
     as_it_was,
     decision,
     is_beyond,
+    missed_from,
     occurrence_id,
     recomputed,
 )
@@ -88,7 +89,7 @@ class StoreMachine(Callers):
         at = expected.occurrence_at or due.scheduled_at
         assert (each.occurrence_at, each.next_at, each.end_reason) == (at, *expected[1:])
         assert each.occurrence_id == occurrence_id(due, at)
-        assert each.missed_from == (due.scheduled_at if at > due.scheduled_at else None)
+        assert each.missed_from == missed_from(due, at)
         self.snapshots.append(due)
         return each
 

@@ -200,7 +200,7 @@ def test_only_rules_of_a_local_clock_can_have_another_target() -> None:
     base = Reminder(
         **{field.name: None for field in dataclasses.fields(Reminder)}  # type: ignore[arg-type]
     )
-    now = dataclasses.replace(base, after_at=T0, scheduled_at=OLDER)
+    now = dataclasses.replace(base, after_at=T0, computed_at=T0, scheduled_at=OLDER)
     assert moved_target(dataclasses.replace(now, rule=DAILY)) == NINE
     assert moved_target(dataclasses.replace(now, rule=DAILY, scheduled_at=NINE)) is None
     for rule in (HOURLY, After(60), At(T0)):
@@ -227,7 +227,7 @@ async def test_a_clock_that_ran_far_ahead_silences_nothing(store: Store, path: P
     ]
     for number in (1, 2, 3):
         reminder = await found(store, number)
-        assert (reminder.after_at, reminder.computed_at, reminder.generation) == (T0, T0, 0)
+        assert (reminder.after_at, reminder.computed_at, reminder.generation) == (FAST, T0, 0)
     assert await found(store, fixed.number) == fixed
     assert_counts_are_right(path)
 

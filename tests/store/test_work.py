@@ -41,7 +41,8 @@ LISTS_OWNERS = {"owners_active", "all_owners"}
 # A tenth of all reminders are in the Session "huge", the others in Sessions of a hundred. Targets
 # lie on 48 hours around T0, so that many are equal; of ten reminders eight are active, one has
 # ended and one is set aside. Reminder 1 has as many receipts as retention leaves. Of the recurring
-# ones every 50th was kept beyond its end; every tenth reminder was asked for by hand.
+# ones every 50th was kept beyond its end; every tenth reminder was asked for by hand, and every
+# tenth delay was corrected for a clock that was behind.
 _FILL = """
 INSERT INTO reminders (owner_uid, session_id, kind, delay_seconds, local_time, time_zone, prompt,
   scheduled_at, after_at, computed_at, created_at, status, ended_at, ended_reason, former_status,
@@ -52,7 +53,7 @@ SELECT :owner, iif(h / 8 % 10 = 0, 'huge', 's' || (i / 111)),
   iif(i % 2, 'after', 'daily'), iif(i % 2, 60, NULL),
   iif(i % 2, NULL, '09:00:00.000'), iif(i % 2, NULL, 'UTC'), 'x',
   strftime('%Y-%m-%dT%H:%M:%S.000Z', :start, (h % 48) || ' hours'),
-  :now, :now, :now,
+  :now, iif(i % 20 = 5, '2006-01-01T00:00:00.000Z', :now), :now,
   CASE h / 64 % 10 WHEN 4 THEN 'ended' WHEN 9 THEN 'set_aside' ELSE 'active' END,
   iif(h / 64 % 10 = 4, :now, NULL), iif(h / 64 % 10 = 4, 'count', NULL),
   iif(h / 64 % 10 = 9, 'active', NULL), iif(h / 64 % 10 = 9, 'rule: because', NULL),
@@ -206,6 +207,8 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
     "insert_key": {"key": "new"},
     "sessions_due": {"after_target": "", "after_session": ""},
     "keep_sent_words": {"words_revision": 7},
+    "corrected_until": {"limit_at": NOW},
+    "keep_corrected": {"limit_at": NOW},
     "drop_run": {"occurrence_id": "run1"},
     "run_id_taken": {"occurrence_id": "run1"},
     "advance_reminder": {"skips_to_at": None},
