@@ -91,6 +91,7 @@ class Assembly:
         differing = [key for key in SCHEMA if getattr(read, key) != getattr(self._settings, key)]
         waiting = [key for key in differing if key in FIXED]
         kept = {key: getattr(self._settings, key) for key in waiting}
+        self.status.restart_wanted_for = waiting
         self._settings = settings = read.model_copy(update=kept)
         if {"log_level", "log_format"} & set(differing):
             configure(settings.log_level, settings.log_format, sys.stderr)

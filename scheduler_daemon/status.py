@@ -28,7 +28,10 @@ SHOWN = 100
 
 
 class StatusBoard:
-    """Gathers what `daemon.status` shows."""
+    """Gathers what `daemon.status` shows.
+
+    `restart_wanted_for` are the settings that changed and cannot while the daemon runs.
+    """
 
     def __init__(
         self, clock: Clock, store: Store, scheduler: Scheduler, database: Path, schema: int
@@ -40,6 +43,7 @@ class StatusBoard:
         self._database = database
         self._schema = schema
         self._started_at = clock.now()
+        self.restart_wanted_for: list[str] = []
         self._fault: tuple[str, str, int] | None = None
         self._accept_failed_at: str | None = None
 
@@ -74,6 +78,8 @@ class StatusBoard:
                 view["last_scan_at"] = instant_text(self._scheduler.last_scan_at)
             if self._scheduler.failures:
                 view["failures"] = self._scheduler.failures
+            if self.restart_wanted_for:
+                view["restart_wanted_for"] = self.restart_wanted_for
         next_wake_at = (
             self._scheduler.next_wake_at
             if caller.admin

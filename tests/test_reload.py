@@ -118,11 +118,15 @@ async def test_what_cannot_change_stays_and_is_named_in_log_and_status(
     assert said["changed"] == ["history_days"]
     assert said["waiting_for_restart"] == ["socket", "max_frame_bytes"]
     assert on.daemon.parts.settings.max_frame_bytes == 1 << 20
+    peer = await on.peer()
+    status = await peer.call("daemon.status")
+    assert status["restart_wanted_for"] == ["socket", "max_frame_bytes"]
     await until(lambda: told.has(3))
     assert told.lines[-1].endswith("; a restart is wanted for socket, max_frame_bytes")
     await changed(on)
     await until(lambda: told.has(6))
     assert told.lines[-1].endswith("; 0 agent hosts connected")
+    assert "restart_wanted_for" not in await peer.call("daemon.status")
 
 
 async def test_settings_that_cannot_be_used_leave_all_as_it_is_and_are_told(

@@ -310,9 +310,9 @@ class PersistenceFault(TypedDict):
 class Status(TypedDict):
     """`daemon.status`; lists hold the first 100 each.
 
-    `database`, `last_scan_at` and `failures` are for admins: what the loop does tells of others.
-    `next_wake_at` is left out when nothing is due ever, `last_scan_at` before the first look,
-    `free_disk_bytes` where the folder of the database cannot be asked.
+    `database`, `last_scan_at`, `failures` and `restart_wanted_for` are for admins: what the loop
+    does tells of others. `next_wake_at` is left out when nothing is due ever, `last_scan_at` before
+    the first look, `free_disk_bytes` where the folder of the database cannot be asked.
     """
 
     server: str
@@ -333,3 +333,4 @@ class Status(TypedDict):
     last_persistence_error: NotRequired[PersistenceFault]
     last_accept_failure_at: NotRequired[str]
     failures: NotRequired[int]
+    restart_wanted_for: NotRequired[list[str]]

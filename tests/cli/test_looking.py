@@ -186,6 +186,7 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
         },
         free_disk_bytes=3 << 30,
         database="/var/lib/x\n.db",
+        restart_wanted_for=["socket"],
     )
     daemon.answers["daemon.status"] = lambda params: told
     ended = schedctl("status")
@@ -196,6 +197,7 @@ def test_status_tells_how_the_daemon_is(schedctl: Schedctl, daemon: ScriptedDaem
         "persistence_failed",
         ", nothing written since\n",
         "free disk: 3072 MiB\n",
+        "restart:   wanted for socket\n",
         "next wake:",
         "bad\\x1b",
         "0 of 16",

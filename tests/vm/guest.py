@@ -112,7 +112,7 @@ class Guest:
 
     def sh(self, command: str, seconds: float = ANSWER_SECONDS) -> str:
         """What a command prints that must succeed."""
-        status, output = self.do("sh", command, seconds, seconds=seconds)
+        status, output = self.do("sh", command, seconds=seconds)
         if status:
             raise GuestError(f"{command}: {status}\n{output}")
         return str(output).strip()

@@ -119,6 +119,8 @@ def _show(status: Status, now: dt.datetime, zone: str | None) -> None:
         facts["refused"] = f"a new connection, for want of descriptors or memory, {at}"
     if "free_disk_bytes" in status:
         facts["free disk"] = f"{status['free_disk_bytes'] // health.MIB} MiB"
+    if "restart_wanted_for" in status:
+        facts["restart"] = f"wanted for {', '.join(status['restart_wanted_for'])}"
     for name, value in facts.items():
         if value is not None:
             output.say(output.safe(f"{name + ':':<10} {value}"))
