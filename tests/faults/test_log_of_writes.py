@@ -1,5 +1,7 @@
-"""The log of writes and its index cut off, emptied, put back or deleted by hand: under a daemon that
-runs, which SQLite lets go on without an error, and between a kill and the next start."""
+"""The log of writes and its index cut off, emptied, put back or deleted by hand.
+
+Under a daemon that runs SQLite goes on without an error; between a kill and a start it says nothing.
+"""
 
 from __future__ import annotations
 
