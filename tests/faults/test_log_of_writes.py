@@ -1,6 +1,6 @@
 """The log of writes and its index cut off, emptied, put back or deleted by hand.
 
-Under a daemon that runs SQLite goes on without an error; between a kill and a start it says nothing.
+SQLite goes on without an error then, in a daemon that runs and in the next start after a kill.
 """
 
 from __future__ import annotations
