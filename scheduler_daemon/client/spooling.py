@@ -8,7 +8,7 @@ import inspect
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NoReturn
 
@@ -114,10 +114,8 @@ class Spooling:
             except sqlite3.Error as error:
                 _LOGGER.error("the queue %s cannot be read: %s", self._spool.path, error)
                 seconds = _TROUBLE_SECONDS
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), seconds)
-            except TimeoutError:
-                continue
 
     def _start_due(self, now: dt.datetime) -> float | None:
         """Start what may start; the seconds until more may, None where only an event tells."""

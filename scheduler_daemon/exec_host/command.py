@@ -137,7 +137,10 @@ class _Tail:
 
 
 def _ending_with(parent: int) -> Callable[[], None]:
-    """For the child to do before it becomes the command: end when its parent does, prctl(2)."""
+    """For the child to do before it becomes the command: end when its parent does, prctl(2).
+
+    Nothing measures what runs there; a test sees the end.
+    """
     libc = ctypes.CDLL(None)
 
     def end_with_parent() -> None:

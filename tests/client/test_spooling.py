@@ -348,15 +348,16 @@ async def test_a_queue_that_cannot_be_read_is_looked_at_again(
 ) -> None:
     monkeypatch.setattr("scheduler_daemon.client.spooling._TROUBLE_SECONDS", 0.01)
     caplog.set_level(logging.ERROR, "scheduler_daemon.client")
-    with closing(sqlite3.connect(spool.path)) as other:
-        other.execute("ALTER TABLE messages RENAME TO elsewhere")
-        async with hosting() as peer:
+    async with hosting() as peer:
+        with closing(sqlite3.connect(spool.path)) as other:
+            other.execute("ALTER TABLE messages RENAME TO elsewhere")
+            spool.bell.ring()
             async with asyncio.timeout(DEADLINE):
-                while "no such table" not in caplog.text:
+                while "cannot be read: no such table" not in caplog.text:
                     await asyncio.sleep(0.01)
             other.execute("ALTER TABLE elsewhere RENAME TO messages")
-            await answer(peer, followup("r1@1"))
-            await agent.next()
+        await answer(peer, followup("r1@1"))
+        await agent.next()
 
 
 async def test_a_second_host_of_a_queue_is_refused(

@@ -33,6 +33,8 @@ class Stage:
         self.socket = home / "d.sock"
         self.environ = environment(home) | {"SCHEDULER_DAEMON_SOCKET": str(self.socket)}
         self.environ["PATH"] = f"{self.bin}:/usr/bin:/bin"
+        # What a host does is measured where it runs.
+        self.environ |= {name: os.environ[name] for name in os.environ if name[:8] == "COVERAGE"}
         self.logs: list[Lines] = []
         self._hosts: list[subprocess.Popen[bytes]] = []
 
@@ -111,8 +113,7 @@ class Stage:
     def close(self) -> Self:
         for process, log in zip(self._hosts, self.logs, strict=True):
             if process.poll() is None:
-                process.kill()
-                process.wait()
+                self.end(process, signal.SIGTERM)
             log.finish()
             print("--- a host", *log.lines[-30:], sep="\n")
         return self
