@@ -4,7 +4,8 @@
 
 One SQLite file, which `schedctl spool` shows. A message is `queued`, `running` while `deliver` has
 it, and ends as `done`, `failed`, `unknown` (nobody knows its Session) or `dropped`. What is done or
-dropped goes after KEPT_DAYS; occurrence ids go with it, so that a repeat is known as long.
+dropped goes after KEPT_DAYS, with its occurrence ids: a repeat is known as long. The words of what
+is done go at once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from scheduler_daemon.wire.shapes import Followup
 KEPT_DAYS = 30
 LONGEST_PAUSE = dt.timedelta(hours=1)
 """A message that waits for longer is due: the clock was set back since."""
+
+_WORDS = ("title", "prompt", "context")
 
 State: TypeAlias = Literal["queued", "running", "done", "failed", "unknown", "dropped"]
 
@@ -158,11 +161,25 @@ class Spool:
         reason: str | None = None,
     ) -> None:
         """Write how a message that ran has ended for good."""
-        self._change(
-            "UPDATE messages SET state = ?, reason = ?, changed_at = ?, failures = failures + ?"
-            " WHERE number = ?",
-            (state, reason, text_of(now), state == "failed", number),
-        )
+        with transaction(self._conn):
+            self._conn.execute(
+                "UPDATE messages SET state = ?, reason = ?, changed_at = ?, failures = failures + ?"
+                " WHERE number = ?",
+                (state, reason, text_of(now), state == "failed", number),
+            )
+            if state == "done":
+                self._forget_words(number)
+
+    def _forget_words(self, number: int) -> None:
+        message = self.message(number)
+        assert message is not None
+        occurrences = [
+            {name: value for name, value in each.items() if name not in _WORDS}
+            for each in message.followup["occurrences"]
+        ]
+        kept = {**message.followup, "text": "", "occurrences": occurrences}
+        sql = "UPDATE messages SET followup = ? WHERE number = ?"
+        self._conn.execute(sql, (json.dumps(kept), number))
 
     def put_off(
         self,

@@ -51,6 +51,7 @@ def run(plan: Plan, spool: Spool, about: dict[str, Any]) -> None:
     configure("info", "auto", sys.stderr)
     spool.hold()
     spool.describe(about)
+    log.info("host_started", queue=spool.path, **about)
     asyncio.run(_serve(plan, spool))
 
 
@@ -78,6 +79,7 @@ class Deliverer:
         self._plan = plan
         self._spool = spool
         self._runs = Runs(spool.path.with_name(f"{spool.path.name}.runs"))
+        self._sweep()
 
     async def deliver(self, message: Followup) -> Busy | Gone | None:
         """Wait for what comes of the message. Raises NotDelivered."""

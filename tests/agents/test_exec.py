@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from scheduler_daemon.delivery.framing import _quoted
 from tests.agents.conftest import MakeAgent
 from tests.agents.model import Model
 from tests.agents.programs import DEADLINE_SECONDS, Agent
@@ -74,13 +75,13 @@ def test_the_longest_and_oddest_text_stands_there_as_it_was_framed(
     real = agent(name)
     session = real.begin("said first")
     prompt = (HOSTILE * LONGEST)[: LONGEST - 4] + " END"
-    made = daemon.peer().create(
+    daemon.peer().create(
         session, prompt, after_seconds=1, context={"agent": name, "cwd": str(real.project)}
     )
     stage.host("--all", "--profile", "auto")
     settled(stage, 1, "done")
-    (message,) = stage.queue()
-    assert any(message["followup"]["text"] in turn for turn in stand_in.turns(made["id"]))
+    line = f"prompt: {_quoted(prompt)}"
+    assert any(line in turn.split("\n") for turn in stand_in.turns("[end of the scheduled"))
     assert not list(stage.home.rglob("gone"))
 
 

@@ -78,12 +78,10 @@ def test_what_a_model_asked_for_is_the_next_turn_of_that_very_session_once(
     daemon.start()
     host = stage.host("--all", "--profile", "auto")
     settled(stage, 1, "done")
-    (message,) = stage.queue()
-    assert message["session_id"] != other
-    assert message["followup"]["occurrences"][0]["context"] == {
-        "agent": name,
-        "cwd": str(real.project),
-    }
+    shown = json.loads(stage.schedctl("show", "r1", "--json").stdout)
+    assert shown["session_id"] != other
+    assert shown["context"] == {"agent": name, "cwd": str(real.project)}
     turns = stand_in.turns('prompt: "THE-REMINDER"')
     assert ["said first" in turns[-3], CALL in turns[-2]] == [True, True]
-    assert turns[-1].endswith(message["followup"]["text"])
+    assert turns[-1].endswith("[end of the scheduled reminder]")
+    assert "\n".join(turns).count('prompt: "THE-REMINDER"') == 1

@@ -161,7 +161,7 @@ def test_the_list_shows_what_is_not_done_and_why(schedctl: Schedctl, spool: Spoo
     assert [json.loads(line)["state"] for line in everything] == [
         *("queued", "failed", "running", "done"),
     ]
-    assert json.loads(everything[3])["followup"] == followup("r4@1", session="s4")
+    assert json.loads(everything[2])["followup"] == followup("r3@1", session="s3")
     assert "reason" not in json.loads(everything[3])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_daemon.client.spool import KEPT_DAYS, Spool, SpoolRefused, text_of
-from tests.client.followups import followup
+from tests.client.followups import followup, occurrence
 
 NOW = dt.datetime(2026, 8, 7, 1, 0, tzinfo=dt.UTC)
 SOON = dt.timedelta(seconds=10)
@@ -181,6 +181,21 @@ def test_what_was_dropped_stays_known(spool: Spool) -> None:
     assert admit(spool, "r1@1", push=2) == 1
     assert list(spool.messages()) == []
     assert [each.state for each in spool.messages(ended=True)] == ["dropped"]
+
+
+def test_of_what_is_done_no_words_stay(spool: Spool) -> None:
+    spool.admit([followup(occurrence("r1@1", title="secret", prompt="secret"))], NOW)
+    begin(spool)
+    spool.end(1, "failed", NOW, "no")
+    assert "secret" in str(spool.message(1))
+    spool.retry(1, NOW)
+    begin(spool)
+    spool.end(1, "done", NOW)
+    message = spool.message(1)
+    assert message is not None
+    assert message.followup["occurrences"][0]["occurrence_id"] == "r1@1"
+    assert "secret" not in str(message)
+    assert admit(spool, "r1@1") == 1
 
 
 def test_what_is_done_goes_after_a_month_and_what_failed_stays(spool: Spool) -> None:
