@@ -59,7 +59,7 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
 TRIED_WITH_ALL = {
     *("planning.Planner.plan", "delivery.framing.followup_params", "server.hosts.Host.push"),
     *("sending.Sender.send_next", "sending.Sender.record", "telling.Teller.dispatched"),
-    *("store.receipts.record", "star_scans.StarScans.go_on", "upkeep.Upkeep._end_beyond"),
+    *("store.receipts.record", "star_scans.StarScans.go_on", "upkeep.Upkeep._rely_on_clock"),
 }
 
 ATTACHING = {
@@ -80,7 +80,7 @@ LOOKED_AT = {
     ),
     *(
         "server.hosts.Hosts.names",
-        "sessions.SessionState.attempts",
+        *("sessions.SessionState.attempts", "sessions.SessionState.unanswered"),
         *("under_way.UnderWay.of", "under_way.UnderWay.holding", "server.hosts.Hosts.count"),
     ),
     *("watching.Watchers.anybody", "store.receipts.skip"),
@@ -98,6 +98,9 @@ READS_THE_ANSWER = {
 ELSEWHERE = {
     "telling.Teller.removed": "once in 30 days; kept_from() stands around it as around the others",
     "upkeep.Upkeep.stop": "the daemon stops",
+    "upkeep.Upkeep._end_beyond": "once a clock can be trusted; _rely_on_clock() stands around it",
+    "upkeep.Upkeep._keep_corrected": "the same",
+    "delivery.framing.text_of_some": "hosts make it of what they got",
     "unclaimed.Unclaimed.warn_after": "the settings are read again",
     "planning.Planner._recompute": "a race with upkeep",
     "delivery.plan.exact_bytes": "a batch of a megabyte",
