@@ -17,13 +17,12 @@ def opened(directory: str, allowed: Iterable[str]) -> int:
     Symbolic links on the way are followed before anything is judged, and none can be put there
     afterwards: whoever goes by way of the descriptor comes to what was looked at.
     """
-    if not directory.startswith("/"):
+    if not directory.startswith("/") or "\0" in directory:
         raise FolderRefused(f"the directory {directory!r} is not an absolute path")
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise FolderRefused(f"the directory {directory}: {reason}") from None
+    except OSError as error:
+        raise FolderRefused(f"the directory {directory}: {error.strerror}") from None
     try:
         _judge(directory, fd, allowed)
     except BaseException:
