@@ -30,12 +30,13 @@ def serve(setup: Setup, socket: str | None) -> None:
 
     Raises BrokenPipeError when the client reads no more.
     """
+    broken = False
     try:
         anyio.run(_serve, setup, socket)
-    except ExceptionGroup as group:
-        if group.subgroup(BrokenPipeError) is None:
-            raise
-        raise BrokenPipeError from None
+    except* BrokenPipeError:
+        broken = True
+    if broken:
+        raise BrokenPipeError
 
 
 async def _serve(setup: Setup, socket: str | None) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from scheduler_daemon.cli import main as cli
+from scheduler_daemon.cli.verbs import mcp
 from tests.cli.conftest import Ended
 
 Schedctl = Callable[..., Ended]
@@ -59,3 +61,13 @@ def test_a_variable_that_is_not_set_is_told_at_the_start(process: Callable[..., 
     assert ended.err == (
         "schedctl: warning: SD_NO_SUCH_VARIABLE is not set, so it names no Session\n"
     )
+
+
+def test_in_a_directory_that_was_removed_reminders_keep_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert mcp._directory() is None

@@ -32,10 +32,12 @@ async def test_an_answer_that_is_not_understood_is_an_error_and_a_line_in_the_lo
     folder: Path, answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            reply = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": answer}
-            writer.write(json.dumps(reply).encode() + b"\n")
-        writer.close()
+        try:
+            while line := await reader.readline():
+                reply = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": answer}
+                writer.write(json.dumps(reply).encode() + b"\n")
+        finally:
+            writer.close()
 
     path = folder / "foreign.sock"
     async with await asyncio.start_unix_server(serve, path), agent(path) as me:

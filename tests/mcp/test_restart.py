@@ -55,6 +55,12 @@ class Line:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        try:
+            await self._pass_on(ours, back)
+        finally:
+            back.close()
+
+    async def _pass_on(self, ours: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         theirs, on = await asyncio.open_unix_connection(self._daemon, limit=1 << 21)
         try:
             while call := await ours.readline():
@@ -71,7 +77,6 @@ class Line:
                 back.write(answer)
         finally:
             on.close()
-            back.close()
 
 
 @pytest.fixture
