@@ -45,15 +45,15 @@ def occurrence(reminder: Reminder, now: Instant, *, trusted: bool) -> Occurrence
 def _missed_from(reminder: Reminder, occurrence_at: Instant) -> Instant | None:
     """The earliest occurrence that was missed before this one.
 
-    The target, but for one that a clock far behind has left: what lies before the creation or was
-    dispatched was not missed.
+    The target, but for one that a clock far behind has left: what was dispatched was not missed,
+    and nothing from before the creation where that clock dispatched something from before it.
     """
     target, last = reminder.scheduled_at, reminder.last_occurrence_at
     if occurrence_at <= target:
         return None
-    since = reminder.created_at
-    if last is not None and last < occurrence_at:
-        since = max(since, last)
+    if last is None or last >= occurrence_at:
+        return target
+    since = max(last, reminder.created_at)
     missed = target if target > since else first(reminder.rule, since)
     return missed if missed is not None and missed < occurrence_at else None
 

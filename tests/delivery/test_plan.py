@@ -100,13 +100,17 @@ def test_a_recurring_record_has_its_latest_occurrence_and_since_when_it_missed()
     assert each.missed_from == NOW - 35 * MINUTE
 
 
-def test_nothing_was_missed_before_the_creation_nor_what_was_dispatched() -> None:
-    """Whatever target a clock far behind has left."""
+def test_nothing_was_missed_that_was_dispatched_nor_before_the_creation_under_a_slow_clock() -> (
+    None
+):
+    """Whatever target a clock far behind has left; one that was moved by hand counts as it is."""
     target = NOW - 35 * MINUTE
     every = Every(600, target)
     for created, last, missed in [
-        (NOW, None, None),
-        (NOW - 20 * MINUTE, None, NOW - 15 * MINUTE),
+        (NOW, None, target),
+        (NOW, NOW - 65 * MINUTE, None),
+        (NOW - 20 * MINUTE, NOW - 65 * MINUTE, NOW - 15 * MINUTE),
+        (NOW - 90 * MINUTE, NOW - 65 * MINUTE, target),
         (NOW - 60 * MINUTE, NOW - 15 * MINUTE, None),
         (NOW - 60 * MINUTE, NOW + 60 * MINUTE, target),
     ]:
