@@ -149,14 +149,18 @@ class Guest:
                     return said
                 continue
             ready, _, _ = select.select([self._socket], [], [], max(0, end - time.monotonic()))
-            data = self._socket.recv(65536) if ready else b""
-            if not data:
+            if not ready:
                 raise GuestError(f"it said nothing for {seconds} s: {self._console()}")
+            data = self._socket.recv(65536)
+            if not data:
+                self._process.wait()
+                self._alive()
             self._buffer += data
 
     def _alive(self) -> None:
         if self._process.poll() is not None:
-            raise GuestError(f"it ended: {(self._folder / 'qemu').read_text()}")
+            said = (self._folder / "qemu").read_text()
+            raise GuestError(f"it ended with {self._process.returncode}: {said}")
 
     def _console(self) -> str:
         return (self._folder / "console").read_text("utf-8", "replace")[-2000:]
