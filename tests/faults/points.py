@@ -192,8 +192,12 @@ class _Migrating:
     def rollback(self) -> None:
         self._conn.rollback()
 
-    def backup(self, target: sqlite3.Connection) -> None:
-        self._conn.backup(target, pages=1, progress=lambda *_: self._reached("copying"))
+    def backup(self, target: sqlite3.Connection, *, progress: Callable[..., None]) -> None:
+        def stepped(*state: int) -> None:
+            self._reached("copying")
+            progress(*state)
+
+        self._conn.backup(target, pages=1, progress=stepped)
         self._reached("copied")
 
 
