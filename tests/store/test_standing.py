@@ -35,7 +35,9 @@ def test_a_file_that_is_not_there_does_not_stand(tmp_path: Path) -> None:
     try:
         assert standing.wrong() == MOVED
         assert standing._is_cut_off()
+        assert not standing._is_log_another()
         standing.note()
+        standing.keep()
     finally:
         standing.close()
 
