@@ -11,7 +11,7 @@ Longer forms, by environment variables:
 
 - SCHEDULER_DAEMON_TEST_KILLS=1000: so many kills in test_random_kills.py (20 otherwise);
   SCHEDULER_DAEMON_TEST_SEED=N chooses its steps, what was taken is printed.
-- SCHEDULER_DAEMON_TEST_CLOCK_RUNS=1000: so many random runs in test_clock_jumps.py (10 otherwise).
+- SCHEDULER_DAEMON_TEST_CLOCK_RUNS=1000: so many random runs in test_clock_jumps.py (25 otherwise).
 - SCHEDULER_DAEMON_TEST_HOST_RUNS=200: so many random runs in test_hosts.py (10 otherwise);
   SCHEDULER_DAEMON_TEST_SEED=N is the first one's seed.
 - ACCEPTANCE_LONG=1: every kind of rule at every point of the crash matrix (two in turn otherwise),

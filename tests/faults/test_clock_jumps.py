@@ -6,7 +6,7 @@ whose receipt of a clock like this one is kept, nothing was purged or ended by a
 clock that may be wrong, and the loop went round a few times only. At the end, under the right
 clock, everything came that had to.
 
-SCHEDULER_DAEMON_TEST_CLOCK_RUNS=1000 makes so many runs (10 otherwise).
+SCHEDULER_DAEMON_TEST_CLOCK_RUNS=1000 makes so many runs (25 otherwise).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.faults.listing import DAY, HOUR, by_night, changes, daily, grid, list
 from tests.support.clock import ManualClock
 from tests.support.world import ADMIT, Agent, Json, World, open_world
 
-RUNS = int(os.environ.get("SCHEDULER_DAEMON_TEST_CLOCK_RUNS", "10"))
+RUNS = int(os.environ.get("SCHEDULER_DAEMON_TEST_CLOCK_RUNS", "25"))
 
 YEAR = 365.25 * 86400
 WRONG_BY = [0, 0, 0, 0.4, 2, -2, 90, -90, 3600, -3600, 3601, -3601, 80_000, -80_000, 90_000]
