@@ -26,7 +26,7 @@ _FRAME = struct.Struct(">I4x8s8x")
 """Page number and salts, from the header of a frame, which its page follows."""
 
 _MARK = struct.Struct("=32x8s8s100s")
-"""Salts as they are in the index (standing.py), then an origin.
+"""Salts as they are in the index (log_file.py), then an origin.
 
 A version without origins writes the former alone: they are then of another log.
 """

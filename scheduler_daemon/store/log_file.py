@@ -15,9 +15,13 @@ from typing import NamedTuple
 HEAD_BYTES = 32
 FRAME_HEAD_BYTES = 24
 
-_INDEX = struct.Struct("=12x?xHI12x8s8x")
-"""Whether it is in use, page size, frames and salts; the index begins with two copies of it
-(SQLite's WAL-index format, 2.1)."""
+_COPY_BYTES = 48
+"""The index begins with two copies of what it says (SQLite's WAL-index format, 2.1)."""
+
+_INDEX = struct.Struct("=12x?xHI12x8s")
+"""The beginning of a copy: whether it is in use, page size, frames and salts."""
+
+INDEX_BYTES = _INDEX.size
 
 _PAGE = struct.Struct(">III")
 """Number, size and checksum of a page; numbers begin with 1."""
@@ -36,15 +40,24 @@ class Log(NamedTuple):
         """Where a frame begins; they are counted from 0."""
         return HEAD_BYTES + frame * (FRAME_HEAD_BYTES + self.page_size)
 
+    def note(self) -> bytes:
+        """As the index has it, for `said_by`."""
+        return _INDEX.pack(True, self.page_size & 0xFFFF or 1, self.frames, self.salts)
+
+
+def said_by(data: bytes) -> Log | None:
+    """What an index that begins like this says; None where it is cut short or not in use."""
+    if len(data) < INDEX_BYTES:
+        return None
+    in_use, page_size, frames, salts = _INDEX.unpack_from(data)
+    return Log(65536 if page_size == 1 else page_size, frames, salts) if in_use else None
+
 
 def indexed(index: int) -> Log | None:
     """What the index, open as `index`, says; None while somebody writes it, or when it is empty."""
-    data = os.pread(index, 2 * _INDEX.size, 0)
-    one, other = data[: _INDEX.size], data[_INDEX.size :]
-    if len(one) < _INDEX.size or one != other:
-        return None
-    in_use, page_size, frames, salts = _INDEX.unpack(one)
-    return Log(65536 if page_size == 1 else page_size, frames, salts) if in_use else None
+    data = os.pread(index, 2 * _COPY_BYTES, 0)
+    one, other = data[:_COPY_BYTES], data[_COPY_BYTES:]
+    return said_by(one) if one == other else None
 
 
 def is_another(log: int, index: int, last: Log | None) -> bool:
@@ -60,9 +73,9 @@ def is_another(log: int, index: int, last: Log | None) -> bool:
     return lacks or (last is not None and said.salts == last.salts and said.frames < last.frames)
 
 
-def last_page(log: int, said: Log | None) -> bytes:
+def last_page(log: int, said: Log) -> bytes:
     """A note of the page in the last frame, for `is_brought_over`."""
-    if said is None or said.frames == 0:
+    if said.frames == 0:
         return NO_PAGE
     frame = os.pread(log, FRAME_HEAD_BYTES + said.page_size, said.offset(said.frames - 1))
     checksum = zlib.crc32(frame[FRAME_HEAD_BYTES:])

@@ -13,11 +13,11 @@ import sqlite3
 import struct
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from scheduler_daemon.store.database import open_file
 from scheduler_daemon.store.lineage import HEADER_BYTES, MARK_BYTES, Origin, is_foreign, noted, sign
 from scheduler_daemon.store.log_file import (
+    INDEX_BYTES,
     NO_PAGE,
     Log,
     indexed,
@@ -25,6 +25,7 @@ from scheduler_daemon.store.log_file import (
     is_broken,
     is_brought_over,
     last_page,
+    said_by,
 )
 from scheduler_daemon.store.room import reserve
 
@@ -36,22 +37,8 @@ LOG_CHANGED = "the log beside the database file was cut off or overwritten"
 _PAGES = struct.Struct(">H10xI")
 """Page size and number of pages, from byte 16 of a database (SQLite file format, 1.3)."""
 
-_INDEX = struct.Struct("=16xI12x8s")
-"""Frames in the log and its salts, from the index beside it (SQLite's WAL-index format, 2.1).
-
-The mark is a copy of that index's first bytes, after a commit, the log's origin (lineage.py) and
-the page that was written last (log_file.py).
-"""
-
 _READERS = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 510, 0)
 """The lock of whoever reads in a file (SQLite's os.h), as fcntl(2) takes it."""
-
-
-class _Log(NamedTuple):
-    """How many frames a log of writes has; another log has other salts."""
-
-    frames: int
-    salts: bytes
 
 
 class Standing:
@@ -155,21 +142,22 @@ class Standing:
     def note(self) -> None:
         """A commit is in the log: a later start sees when it is there no more.
 
-        Not forced to the disk: when power fails the mark may be older than the log, never newer.
+        The mark says what the index does, what the log's origin is (lineage.py) and which page was
+        written last (log_file.py). It is not forced to the disk: when power fails it may be older
+        than the log, never newer.
         """
         self._signed |= self._signs
         if self._file is None or self._index is None or self._log is None or self._mark is None:
             return
-        self._last = indexed(self._index)
-        index = os.pread(self._index, _INDEX.size, 0)
-        if len(index) < _INDEX.size:
-            return
-        salts = _INDEX.unpack(index)[1]
-        if self._origin is None or self._origin.salts != salts:
-            self._origin = Origin(salts, os.pread(self._file, HEADER_BYTES, 0))
-        with suppress(OSError):  # a full disk: the mark stays behind
-            page = last_page(self._log, self._last)
-            os.pwrite(self._mark, index + b"".join(self._origin) + page, 0)
+        said = indexed(self._index)
+        if said is None:
+            return  # another program writes already: the mark stays behind
+        self._last = said
+        if self._origin is None or self._origin.salts != said.salts:
+            self._origin = Origin(said.salts, os.pread(self._file, HEADER_BYTES, 0))
+        with suppress(OSError):  # a full disk: it stays behind too
+            page = last_page(self._log, said)
+            os.pwrite(self._mark, said.note() + b"".join(self._origin) + page, 0)
 
 
 def lost_frames(path: Path) -> int:
@@ -178,13 +166,13 @@ def lost_frames(path: Path) -> int:
     To be asked before anything else opens the file: whoever closes it last empties the log.
     """
     mark = _first_bytes(path.with_name(f"{path.name}.mark"))
-    noted = _unpacked(mark[: _INDEX.size])
+    noted = said_by(mark)
     if noted is None:
         return 0
     try:
         if is_broken(path.with_name(f"{path.name}-wal")):
             return 0 if is_brought_over(path, mark[MARK_BYTES:]) else noted.frames
-        found = _unpacked(_recovered(path))
+        found = said_by(_recovered(path))
     except (OSError, sqlite3.Error):  # what is wrong with the file is said by who uses it
         return 0
     if found is None or found.salts != noted.salts:
@@ -201,7 +189,7 @@ def _recovered(path: Path) -> bytes:
         at_end.pop_all()
         at_end.callback(os.close, index)
         at_end.callback(conn.close)  # which comes first: it holds locks on that file
-        return os.pread(index, _INDEX.size, 0)
+        return os.pread(index, INDEX_BYTES, 0)
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -210,7 +198,3 @@ def _first_bytes(path: Path) -> bytes:
             return file.read(MARK_BYTES + len(NO_PAGE))
     except OSError:
         return b""
-
-
-def _unpacked(data: bytes) -> _Log | None:
-    return _Log(*_INDEX.unpack(data)) if len(data) == _INDEX.size else None

@@ -18,6 +18,7 @@ from scheduler_daemon.store.log_file import (
     is_broken,
     is_brought_over,
     last_page,
+    said_by,
 )
 from scheduler_daemon.store.standing import LOG_CHANGED, Standing, lost_frames
 from tests.store.support import new_file
@@ -75,7 +76,18 @@ def test_an_index_that_is_being_written_says_nothing(written: Written) -> None:
     os.pwrite(written.index, b"\xff" * 4, 60)
     assert indexed(written.index) is None
     assert not is_another(written.log, written.index, None)
-    assert last_page(written.log, None) == NO_PAGE
+
+
+@pytest.mark.parametrize("page_size", [512, 4096, 32768, 65536])
+def test_what_an_index_says_is_noted_as_it_was(page_size: int) -> None:
+    said = Log(page_size, 7, b"saltsalt")
+    assert said_by(said.note()) == said
+    assert said_by(said.note()[:-1]) is None
+    assert said_by(bytes(len(said.note()))) is None
+
+
+def test_an_empty_log_has_no_last_page(written: Written) -> None:
+    assert last_page(written.log, Log(4096, 0, b"saltsalt")) == NO_PAGE
 
 
 def test_what_changes_while_it_is_looked_at_is_looked_at_again_later(
@@ -88,7 +100,9 @@ def test_what_changes_while_it_is_looked_at_is_looked_at_again_later(
 
 
 def test_a_page_is_brought_over_once_the_file_has_it(written: Written) -> None:
-    note = last_page(written.log, indexed(written.index))
+    said = indexed(written.index)
+    assert said is not None
+    note = last_page(written.log, said)
     assert not is_brought_over(written.path, note)
     written.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert is_brought_over(written.path, note)
