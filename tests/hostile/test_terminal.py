@@ -222,8 +222,9 @@ def test_what_a_host_prints_is_escaped(stage: Stage) -> None:
     with running(stage, "host", session, "--take-over", "--name", f"n{NAMED}") as lines:
         lines.wait(lambda line: "ctrl-C" in line)
         caller = stage.process.peer()
-        while len(caller.call("daemon.status")["hosts"]) < 2:
-            pass
+        for _ in range(10_000):
+            if len(caller.call("daemon.status")["hosts"]) == 2:
+                break
         caller.create(session, f"now {STEERING}", title=STEERING, after_seconds=1)
         lines.wait(lambda line: "now " in line)
     harmless("\n".join(lines.lines))

@@ -15,6 +15,7 @@ from scheduler_daemon.server import farewell
 from scheduler_daemon.settings import MIB
 from scheduler_daemon.wire.frames import MAX_FRAME_BYTES
 from tests.support.inprocess import (
+    DEADLINE_SECONDS,
     Blocked,
     Json,
     Peer,
@@ -128,8 +129,9 @@ async def test_an_admission_sent_before_half_closing_counts(on: Running, peer: P
     peer.half_close()
     await peer.read_until_end()
     other = await on.peer()
-    while (await other.call("reminder.get", id="r1"))["reminder"]["status"] == "active":
-        pass
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while (await other.call("reminder.get", id="r1"))["reminder"]["status"] == "active":
+            pass
 
 
 async def test_one_who_closes_while_it_is_answered_does_no_harm(folder: Path) -> None:
