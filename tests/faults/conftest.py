@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.conftest import daemon as daemon  # over the folder that is here
+from tests.acceptance.conftest import new_daemon as new_daemon
 from tests.acceptance.steps import LONG
 from tests.faults.lives import TestBuild
 from tests.faults.nursery import Nursery

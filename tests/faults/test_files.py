@@ -12,7 +12,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,6 @@ from tests.support.peer import SILENCE, Peer, Refused
 from tests.support.process import DaemonProcess
 
 PAGE = 4096
-
-
-@pytest.fixture
-def new_daemon(folder: Path) -> Iterator[NewDaemon]:
-    made: list[DaemonProcess] = []
-
-    def make(settings: dict[str, object] | None = None, **where: Any) -> DaemonProcess:
-        made.append(DaemonProcess(folder, settings=settings, **where))
-        return made[-1]
-
-    yield make
-    for daemon in made:
-        daemon.close()
-
-
-@pytest.fixture
-def daemon(new_daemon: NewDaemon) -> DaemonProcess:
-    return new_daemon().start()
 
 
 QUIET_SECONDS = float(os.environ.get("SCHEDULER_DAEMON_TEST_QUIET_SECONDS", "4"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,17 +17,12 @@ from tests.support.process import DaemonProcess
 
 
 @pytest.fixture
-def daemon(folder: Path) -> Iterator[DaemonProcess]:
+def daemon(daemon: DaemonProcess) -> DaemonProcess:
     """It runs; three reminders are in its file, and none in its log."""
-    made = DaemonProcess(folder).start()
-    try:
-        for number in range(3):
-            made.peer().create("s1", f"old {number}", after_seconds=1000)
-        made.stop()
-        made.start()
-        yield made
-    finally:
-        made.close()
+    for number in range(3):
+        daemon.peer().create("s1", f"old {number}", after_seconds=1000)
+    daemon.stop()
+    return daemon.start()
 
 
 def beside(daemon: DaemonProcess, kind: str) -> Path:

@@ -11,37 +11,17 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scheduler_daemon.store.database import REMEDY
-from tests.acceptance.conftest import NewDaemon
 from tests.support.peer import Refused
 from tests.support.process import DaemonProcess
 
 MIXED = "would be mixed into it"
-
-
-@pytest.fixture
-def new_daemon(folder: Path) -> Iterator[NewDaemon]:
-    made: list[DaemonProcess] = []
-
-    def make(settings: dict[str, object] | None = None, **where: Any) -> DaemonProcess:
-        made.append(DaemonProcess(folder, settings=settings, **where))
-        return made[-1]
-
-    yield make
-    for daemon in made:
-        daemon.close()
-
-
-@pytest.fixture
-def daemon(new_daemon: NewDaemon) -> DaemonProcess:
-    return new_daemon().start()
 
 
 def make(daemon: DaemonProcess, *prompts: str) -> None:
