@@ -176,13 +176,14 @@ class Writer:
                 return []
             self._failed(str(error))
             return [(False, PersistenceFailed(FAILED)) for _ in acts]
+        before = conn.total_changes
         outcomes: list[Outcome] = []
         for act in acts:
             outcome = self._outcome(conn, act)
             if outcome is None:
                 return None
             outcomes.append(outcome)
-        return self._finish(conn, outcomes)
+        return self._finish(conn, outcomes, before)
 
     def _outcome(self, conn: sqlite3.Connection, act: Act) -> Outcome | None:
         """What the act gave, None when SQLite gave up the whole transaction under it."""
@@ -203,7 +204,10 @@ class Writer:
             return RuntimeError(repr(error))
         return error
 
-    def _finish(self, conn: sqlite3.Connection, outcomes: list[Outcome]) -> list[Outcome]:
+    def _finish(
+        self, conn: sqlite3.Connection, outcomes: list[Outcome], before: int
+    ) -> list[Outcome]:
+        """Commit what was done since `before` changes; one that changed nothing proves nothing."""
         wrong = self._standing.wrong()
         if wrong is not None:
             self._failed(wrong)
@@ -223,8 +227,9 @@ class Writer:
         if wrong is not None:
             self._failed(wrong)
             return _instead(outcomes, certain=False)
-        self._standing.note()
-        self.commits += 1
+        if conn.total_changes > before:
+            self._standing.note()
+            self.commits += 1
         return outcomes
 
 

@@ -124,10 +124,12 @@ def _wrap_commits(reached: Callable[[str], None]) -> None:
         _group.kinds = [act.kind for act in acts]
         return together(self, conn, acts)
 
-    def told_finish(self: Writer, conn: sqlite3.Connection, outcomes: list[Any]) -> Any:
+    def told_finish(
+        self: Writer, conn: sqlite3.Connection, outcomes: list[Any], before: int
+    ) -> Any:
         for kind in _group.kinds:
             reached(f"before_commit.{kind}")
-        outcomes = finish(self, conn, outcomes)
+        outcomes = finish(self, conn, outcomes, before)
         for kind in _group.kinds:
             reached(f"after_commit.{kind}")
         return outcomes
