@@ -156,8 +156,8 @@ class Upkeep:
 
     async def _rely_on_clock(self) -> None:
         """Do what waits for a clock that can be trusted, or come back for it."""
-        beyond = await self._store.upkeep(any_beyond)
-        corrected = await self._store.upkeep(any_corrected(self._clock.now()))
+        beyond = await self._store.reader.upkeep(any_beyond)
+        corrected = await self._store.reader.upkeep(any_corrected(self._clock.now()))
         if not trusted(self._clock):
             if beyond or corrected:
                 seconds = TRUSTED_AFTER_SECONDS - self._clock.steady()
