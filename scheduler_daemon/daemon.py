@@ -191,11 +191,9 @@ class Daemon:
             lost = lost_frames(path)
             self._manager.status("starting: brings the database up to date")
             bring_up_to_date(path, instant_text(self._clock.now()))
-            faults: list[Callable[[str], None]] = []
-            store = await self._open(path, faults)
+            store = await self._open(path)
             at_end.push_async_callback(store.close)
             self.parts = Assembly(self._settings, self._clock, store, path)
-            faults.append(self._persistence_failed)
             self._tell_of_lost(lost)
             await self._serve(store)
         log.info("daemon_stopped")
@@ -211,14 +209,18 @@ class Daemon:
             loop.add_signal_handler(number, act)
             at_end.callback(loop.remove_signal_handler, number)
 
-    async def _open(self, path: Path, faults: list[Callable[[str], None]]) -> Store:
+    async def _open(self, path: Path) -> Store:
         loop = asyncio.get_running_loop()
+
+        def failed(text: str) -> None:
+            # On the writer's thread, and by no act before the assembly is there.
+            loop.call_soon_threadsafe(self._persistence_failed, text)
+
         return await Store.open(
             path,
             monotonic=self._clock.monotonic,
             wait_seconds=self._settings.write_wait_seconds,
-            # Called on the writer's thread.
-            failed=lambda text: _hear(loop, faults, text),
+            failed=failed,
         )
 
     async def _serve(self, store: Store) -> None:
@@ -372,8 +374,3 @@ async def _any_of(looping: asyncio.Task[Any], *events: asyncio.Event) -> None:
             wait.cancel()
     if looping.done():
         looping.result()
-
-
-def _hear(loop: asyncio.AbstractEventLoop, hearers: list[Callable[[str], None]], text: str) -> None:
-    for hear in hearers:
-        loop.call_soon_threadsafe(hear, text)
