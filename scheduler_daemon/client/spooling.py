@@ -114,6 +114,11 @@ class Spooling:
             except sqlite3.Error as error:
                 _LOGGER.error("the queue %s cannot be read: %s", self._spool.path, error)
                 seconds = _TROUBLE_SECONDS
+            except (
+                Exception
+            ):  # a row that was edited by hand: what is admitted must not rest for it
+                _LOGGER.exception("the queue %s cannot be worked through", self._spool.path)
+                seconds = _TROUBLE_SECONDS
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), seconds)
 
@@ -159,7 +164,7 @@ class Spooling:
             if inspect.isawaitable(outcome):
                 outcome = await outcome
             if isinstance(outcome, Gone):
-                reason = (outcome.reason or "the Session is not known")[:_REASON_LENGTH]
+                reason = _storable(outcome.reason or "the Session is not known")
                 return lambda: self._spool.end(number, "unknown", wall.now(), reason)
             if isinstance(outcome, Busy):
                 return partial(self._put_off_busy, number, outcome)
@@ -178,7 +183,7 @@ class Spooling:
         self._spool.put_off(number, "busy", now + pause, now, "the Session is busy")
 
     def _failed(self, message: Message, reason: str, *, again: bool) -> None:
-        now, reason = wall.now(), reason[:_REASON_LENGTH]
+        now, reason = wall.now(), _storable(reason)
         if again and message.failures + 1 < MAX_FAILURES:
             pause = min(FIRST_PAUSE * 4**message.failures, LONGEST_PAUSE)
             self._spool.put_off(message.number, "failed", now + pause, now, reason)
@@ -193,3 +198,8 @@ class Spooling:
             except sqlite3.Error as error:
                 _LOGGER.error("the queue %s cannot be written: %s", self._spool.path, error)
                 await asyncio.sleep(_TROUBLE_SECONDS)
+
+
+def _storable(reason: str) -> str:
+    """As much of it as is kept; half a surrogate pair, which no file takes, is written out."""
+    return reason[:_REASON_LENGTH].encode("utf-8", "backslashreplace").decode()

@@ -232,7 +232,11 @@ async def test_what_may_have_come_through_is_not_tried_again_by_itself(
 
 @pytest.mark.parametrize(
     ("gone", "reason"),
-    [(Gone(), "the Session is not known"), (Gone("no such thread"), "no such thread")],
+    [
+        (Gone(), "the Session is not known"),
+        (Gone("no such thread"), "no such thread"),
+        (Gone("half \ud800"), "half \\ud800"),  # which no file takes
+    ],
 )
 async def test_a_session_that_nobody_knows_ends_the_message(
     hosting: Hosting, agent: Agent, spool: Spool, gone: Gone, reason: str
@@ -358,6 +362,32 @@ async def test_a_queue_that_cannot_be_read_is_looked_at_again(
             other.execute("ALTER TABLE elsewhere RENAME TO messages")
         await answer(peer, followup("r1@1"))
         await agent.next()
+
+
+async def test_a_queue_that_was_edited_by_hand_goes_on_once_it_is_right(
+    hosting: Hosting,
+    agent: Agent,
+    spool: Spool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.client.spooling._TROUBLE_SECONDS", 0.01)
+    caplog.set_level(logging.ERROR, "scheduler_daemon.client")
+    async with hosting() as peer:
+        await answer(peer, followup("r1@1"))
+        _, outcome = await agent.next()
+        outcome.set_result(Busy(300))
+        await settled(spool, 1, "queued")
+        with closing(sqlite3.connect(spool.path)) as other, other:
+            other.execute("UPDATE messages SET not_before = not_before || '?'")
+        spool.bell.ring()
+        async with asyncio.timeout(DEADLINE):
+            while "cannot be worked through" not in caplog.text:
+                await asyncio.sleep(0.01)
+        with closing(sqlite3.connect(spool.path)) as other, other:
+            other.execute("UPDATE messages SET not_before = '2026-01-01T00:00:00.000Z'")
+        again, _ = await agent.next()
+        assert again["session_id"] == "s1"
 
 
 async def test_a_second_host_of_a_queue_is_refused(
