@@ -41,11 +41,21 @@ def coming(reminder: Reminder, now: dt.datetime, zone: str | None, local: str | 
         return f"{who} has ended"
     if reminder["state"] == "paused":
         return f"{who} is paused"
+    if is_past_its_end(reminder):
+        return f"{who} has no time left before its end, and ends soon"
     local = reminder.get("scheduled_at_local", local)
     at = times.moment(reminder["scheduled_at"], local, zone)
     words = in_words(at, now)
     tense = "will come" if at.local > now else "was due"
     return safe(f"{who} {tense} {words}{_again(reminder, zone)}")
+
+
+def is_past_its_end(reminder: Reminder) -> bool:
+    """Whether its next time lies beyond its end: it will not come.
+
+    The daemon lets it end once it can trust its clock, within ten minutes.
+    """
+    return "until" in reminder and reminder["scheduled_at"] > reminder["until"]
 
 
 def _again(reminder: Reminder, zone: str | None) -> str:
@@ -66,6 +76,8 @@ def why(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
     """One sentence on why it has not come yet, from `waiting_for`."""
     waiting = reminder["waiting_for"]
     at = times.moment(reminder["scheduled_at"], reminder.get("scheduled_at_local"), zone)
+    if waiting["why"] == "target" and is_past_its_end(reminder):
+        return "It has no time left before its end, and ends soon."
     if waiting["why"] == "target":
         return safe(f"Its time has not come: {in_words(at, now)}.")
     if waiting["why"] == "ended":

@@ -45,6 +45,14 @@ def test_list_is_a_table_of_all_pages_that_no_prompt_can_break(
     assert lines[2].endswith("Second: Check the build")
 
 
+def test_list_does_not_say_of_what_lies_beyond_its_end_that_it_comes(
+    schedctl: Schedctl, daemon: ScriptedDaemon
+) -> None:
+    beyond = shapes.reminder(7, kind="every", until="2026-12-24T13:10:00.000Z")
+    daemon.answers["reminder.list"] = lambda _: {"items": [beyond]}
+    assert "not again" in schedctl("list").out.splitlines()[1]
+
+
 @pytest.mark.parametrize("width", [120, 80, 40])
 def test_list_fits_the_terminal(
     schedctl: Schedctl, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch, width: int

@@ -59,6 +59,7 @@ def test_a_recurring_one_says_how_it_ends(end: dict[str, Any], words: str) -> No
         ({"scheduled_at": PAST, "state": "overdue"}, "r7 was due 10 minutes ago, at"),
         ({"state": "paused"}, "r7 is paused"),
         ({"state": "ended"}, "r7 has ended"),
+        ({"until": PAST}, "r7 has no time left before its end"),
     ],
 )
 def test_one_that_will_not_simply_come_says_so(changes: dict[str, Any], words: str) -> None:
@@ -67,6 +68,10 @@ def test_one_that_will_not_simply_come_says_so(changes: dict[str, Any], words: s
 
 def test_before_its_time_it_waits_for_its_time() -> None:
     assert sentences.why(reminder(), NOW, "UTC").startswith("Its time has not come: in 20 minutes")
+
+
+def test_what_lies_beyond_its_end_is_not_said_to_come() -> None:
+    assert sentences.why(reminder(until=PAST), NOW, "UTC").startswith("It has no time left")
 
 
 def test_a_paused_one_waits_to_be_resumed() -> None:

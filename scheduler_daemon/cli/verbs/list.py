@@ -10,6 +10,7 @@ from scheduler_daemon.cli import connection, exits, output, times
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
 from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
+from scheduler_daemon.cli.sentences import is_past_its_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
@@ -128,14 +129,19 @@ def _show(reminders: list[Reminder], *, all_owners: bool) -> None:
 
 def _row(reminder: Reminder, now: dt.datetime, zone: str | None) -> list[str]:
     at = times.moment(reminder["scheduled_at"], None, zone)
-    state = reminder["state"]
     words = [reminder["title"]] if "title" in reminder else []
     cells = [
         reminder["id"],
-        times.relative(at.local, now) if state == "scheduled" else state,
+        _comes(reminder, at, now),
         times.clock(at),
         reminder["session_id"],
         reminder["rule_text"],
         ": ".join([*words, reminder["prompt"]]),
     ]
     return [output.safe(cell) for cell in cells]
+
+
+def _comes(reminder: Reminder, at: times.Moment, now: dt.datetime) -> str:
+    if reminder["state"] != "scheduled":
+        return reminder["state"]
+    return "not again" if is_past_its_end(reminder) else times.relative(at.local, now)
