@@ -24,7 +24,6 @@ EXAMPLES: Json = {
     "server": "scheduler-daemon 0.1.0",
     "python": "3.13.5",
     "sqlite": "3.46.1",
-    "schema": 2,
     "zone_data": "2025b",
     "clock": "timerfd",
     "database": "/home/ada/.local/state/scheduler-daemon/scheduler.db",
