@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -96,4 +97,5 @@ def used(unit: Unit) -> Iterator[Unit]:
         for drop_ins in unit.inside.path(unit.drop_ins).glob("scheduler-daemon.*.d"):
             shutil.rmtree(drop_ins)
         unit.ctl("daemon-reload")
-        unit.inside.sh(f"rm -rf {unit.state} {unit.config}")
+        # The folder of the socket too: who owns the socket hangs on whether the folder is new.
+        unit.inside.sh(f"rm -rf {unit.state} {unit.config} {Path(unit.socket).parent}")
