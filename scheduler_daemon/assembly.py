@@ -32,6 +32,9 @@ from scheduler_daemon.watching import Watchers
 FIXED = ("state_directory", "socket", "max_frame_bytes", "write_wait_seconds")
 """Settings that a daemon keeps from its start to its end."""
 
+ENTRANCE = ("allowed_uids", "allowed_gids")
+"""Settings that also decide with what mode a socket is made."""
+
 HELD_BUFFERS = 8
 """So many times max_write_buffer_bytes one user's connections may make the daemon hold."""
 
@@ -40,7 +43,7 @@ class Assembly:
     """What one daemon consists of, beside its file and its socket."""
 
     def __init__(self, settings: Settings, clock: Clock, store: Store, database: Path) -> None:
-        self._settings = settings
+        self._settings = self._first = settings
         self._clock = clock
         self.watchers = Watchers()
         self.troubles = Troubles(clock.monotonic)
@@ -73,7 +76,7 @@ class Assembly:
             _door(settings),
             self._clock,
             max_connections_per_uid=settings.max_connections_per_uid,
-            max_held_per_uid=HELD_BUFFERS * settings.max_write_buffer_bytes,
+            max_held_per_uid=_most_held(settings),
             connect=self._connect,
             denied_hint=_denied_hint(settings),
             failed=self._not_accepted,
@@ -83,14 +86,20 @@ class Assembly:
         self.status.accept_failed(self._clock.now())
         self.troubles.told("accept_failed", reason)
 
-    def change(self, read: Settings, listener: Listener) -> tuple[list[str], list[str]]:
+    def change(
+        self, read: Settings, listener: Listener, *, socket_is_own: bool
+    ) -> tuple[list[str], list[str]]:
         """Go on with `read`: the keys that changed, and those that wait for a restart.
 
-        Connections and attached hosts keep the bounds that they began with.
+        Connections and attached hosts keep the bounds that they began with. A socket of our own
+        keeps its mode: whom it keeps out comes in after a restart, who lost the right is refused.
         """
-        differing = [key for key in SCHEMA if getattr(read, key) != getattr(self._settings, key)]
-        waiting = [key for key in differing if key in FIXED]
-        kept = {key: getattr(self._settings, key) for key in waiting}
+        differing = self._differing(read, self._settings)
+        fixed = [key for key in differing if key in FIXED]
+        kept = {key: getattr(self._settings, key) for key in fixed}
+        waiting = list(fixed)
+        if socket_is_own and opening(read) != opening(self._first):
+            waiting += [key for key in self._differing(read, self._first) if key in ENTRANCE]
         self.status.restart_wanted_for = waiting
         self._settings = settings = read.model_copy(update=kept)
         if {"log_level", "log_format"} & set(differing):
@@ -101,8 +110,17 @@ class Assembly:
             unclaimed_warn_seconds=settings.unclaimed_warn_seconds,
             keep=_keep(settings),
         )
-        listener.change(_door(settings), settings.max_connections_per_uid, _denied_hint(settings))
-        return [key for key in differing if key not in FIXED], waiting
+        listener.change(
+            _door(settings),
+            max_connections_per_uid=settings.max_connections_per_uid,
+            max_held_per_uid=_most_held(settings),
+            denied_hint=_denied_hint(settings),
+        )
+        return [key for key in differing if key not in waiting], waiting
+
+    @staticmethod
+    def _differing(read: Settings, before: Settings) -> list[str]:
+        return [key for key in SCHEMA if getattr(read, key) != getattr(before, key)]
 
     def _connect(
         self, caller: Caller, allowance: Allowance, closed: Callable[[Connection], None]
@@ -122,6 +140,18 @@ class Assembly:
             allowance=allowance,
             closed=closed,
         )
+
+
+def opening(settings: Settings) -> tuple[bool, int | None]:
+    """Whom a socket made by these lets connect beside this user: everybody, members of a group."""
+    users, groups = settings.allowed_uids, settings.allowed_gids
+    if len(groups) == 1 and not users:
+        return False, group_number(groups[0])
+    return bool(users or groups), None
+
+
+def _most_held(settings: Settings) -> int:
+    return HELD_BUFFERS * settings.max_write_buffer_bytes
 
 
 def _keep(settings: Settings) -> Keep:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scheduler_daemon import __version__
-from scheduler_daemon.assembly import Assembly
+from scheduler_daemon.assembly import Assembly, opening
 from scheduler_daemon.clock import Clock, SystemClock
 from scheduler_daemon.config import ConfigError
 from scheduler_daemon.cores import dump_no_core
@@ -25,7 +25,7 @@ from scheduler_daemon.places import DATABASE_NAME
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.server.address import Address, SocketRefused, bind
 from scheduler_daemon.server.listener import Listener
-from scheduler_daemon.settings import Settings, group_number
+from scheduler_daemon.settings import Settings
 from scheduler_daemon.store.database import (
     LOCK_STEP_SECONDS,
     DatabaseRefused,
@@ -168,7 +168,8 @@ class Daemon:
         self._clock = clock
         self._manager = Manager(os.environ, os.getpid())
         self._stop = asyncio.Event()
-        self._hang_up: Callable[[], None] = lambda: None
+        self._hung_up = asyncio.Event()
+        self._hang_up: Callable[[], None] = self._hung_up.set
         self.ready = asyncio.Event()
 
     def stop(self) -> None:
@@ -233,10 +234,10 @@ class Daemon:
         try:
             listener = parts.listener(address.socket)
             looping = asyncio.create_task(scheduler.run(zone_mark), name="scheduler")
-            self._hang_up = lambda: self._reload(listener, heart)
             try:
-                await self._until_stopped(listener, looping, heart, address.path)
+                await self._until_stopped(listener, looping, heart, address)
             finally:
+                self._hang_up = self._hung_up.set  # a stop is not begun anew by a reload's READY
                 await heart.stop()
                 await self._wind_up(listener, looping)
         finally:
@@ -247,14 +248,8 @@ class Daemon:
         adopted = adopted_socket(os.environ, os.getpid())
         if adopted is not None:
             return Address(adopted)
-        path, users, groups = (
-            self._settings.socket,
-            self._settings.allowed_uids,
-            self._settings.allowed_gids,
-        )
-        if len(groups) == 1 and not users:
-            return bind(path, group=group_number(groups[0]))
-        return bind(path, others=bool(users or groups))
+        others, group = opening(self._settings)
+        return bind(self._settings.socket, others=others, group=group)
 
     async def _note_zone_data(self, store: Store) -> int | None:
         """The first write: it waits for another program's lock as long as that is held."""
@@ -287,25 +282,34 @@ class Daemon:
         listener: Listener,
         looping: asyncio.Task[None],
         heart: Heart,
-        socket_path: Path,
+        address: Address,
     ) -> None:
         await self._first_look(looping)
         if not self._stop.is_set():
             await listener.start()
-            self._log_start(socket_path)
+            self._log_start(address.path)
             self.ready.set()
             self._manager.ready()
             heart.start()
+            self._hear_hang_ups(listener, heart, socket_is_own=address.is_own)
         await _any_of(looping, self._stop)
         self._manager.stopping(self.parts.settings.stop_timeout_seconds + STOP_RESERVE_SECONDS)
         self._manager.status("stopping: waits for follow-ups that hosts have not answered yet")
         log.info("stop_requested")
 
-    def _reload(self, listener: Listener, heart: Heart) -> None:
+    def _hear_hang_ups(self, listener: Listener, heart: Heart, *, socket_is_own: bool) -> None:
+        """Reload at each SIGHUP from now on, and for one that came during the start."""
+        self._hang_up = lambda: self._reload(listener, heart, socket_is_own=socket_is_own)
+        if self._hung_up.is_set():
+            self._hang_up()
+
+    def _reload(self, listener: Listener, heart: Heart, *, socket_is_own: bool) -> None:
         """SIGHUP: the settings and the file are read again."""
         self._manager.reloading(self._clock.monotonic())
         try:
-            changed, waiting = self.parts.change(self._load(), listener)
+            changed, waiting = self.parts.change(
+                self._load(), listener, socket_is_own=socket_is_own
+            )
         except ConfigError as error:
             log.error("settings_refused", reason=str(error))
             heart.note = f"settings not read again: {error}"

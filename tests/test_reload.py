@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -30,11 +31,14 @@ class Told:
         self._sock = sock
         self.lines: list[str] = []
 
-    def has(self, count: int) -> bool:
+    def read(self) -> list[str]:
         with suppress(BlockingIOError):
             while True:
                 self.lines.append(self._sock.recv(10_000).decode())
-        return len(self.lines) >= count
+        return self.lines
+
+    def has(self, count: int) -> bool:
+        return len(self.read()) >= count
 
 
 @pytest.fixture
@@ -109,6 +113,51 @@ async def test_who_may_come_changes_at_once_and_nobody_is_thrown_out(short_path:
         late = await on.peer_as(STRANGER)
         assert (await late.read())["error"]["data"]["code"] == "permission_denied"
         assert "protocol" in await (await on.peer_as(STRANGER + 1)).call("hello")
+
+
+async def test_whom_the_mode_of_its_socket_keeps_out_waits_for_a_restart(on: Running) -> None:
+    said = await changed(on, allowed_uids=(STRANGER,))
+    assert (said["changed"], said["waiting_for_restart"]) == ([], ["allowed_uids"])
+    said = await changed(on, allowed_uids=(STRANGER,))
+    assert (said["changed"], said["waiting_for_restart"]) == ([], ["allowed_uids"])
+    assert (await changed(on))["waiting_for_restart"] == []
+
+
+async def test_what_a_user_may_make_it_hold_changes_for_those_who_are_there(on: Running) -> None:
+    peers = [await on.peer() for _ in range(9)]
+    for peer in peers:
+        peer.write(b"x" * 1_000_000)
+    await changed(on, max_write_buffer_bytes=1 << 20)
+    with capture_logs() as logs:
+        for peer in peers:
+            peer.write(b"x")
+        await until(lambda: any(entry["event"] == "peer_dropped" for entry in logs))
+
+
+async def test_a_hang_up_during_the_start_counts_when_it_is_over(
+    short_path: Path, told: Told
+) -> None:
+    async def hang_up_soon() -> None:
+        while signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+            await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    soon = asyncio.create_task(hang_up_soon())
+    async with running(short_path):
+        await soon
+        await until(lambda: told.has(4))
+    said = [line.partition("=")[0] for line in told.lines]
+    assert said[:4] == ["STATUS", "READY", "RELOADING", "READY"]
+
+
+async def test_a_hang_up_during_the_stop_does_not_call_it_ready_again(
+    short_path: Path, told: Told
+) -> None:
+    async with running(short_path) as on:
+        on.daemon.stop()
+        await until(lambda: any(line.startswith("STOPPING") for line in told.read()))
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert not any(line.startswith("RELOADING") for line in told.read())
 
 
 async def test_what_cannot_change_stays_and_is_named_in_log_and_status(

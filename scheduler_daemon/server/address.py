@@ -29,6 +29,11 @@ class Address:
         self.path = Path(sock.getsockname())
         self._made = made and _identity(made)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the path was made here, not handed over."""
+        return self._made is not None
+
     def release(self) -> None:
         """Close the socket, and remove the path unless somebody has replaced it since."""
         with suppress(OSError):  # the folder may be read-only or gone by now

@@ -21,11 +21,11 @@ class Allowance:
     """Of one user: what its connections hold together is bounded, whatever each may hold.
 
     Half a line, requests that wait, answers that nobody reads: a connection with its bounds is no
-    danger, hundreds of them at those bounds would be.
+    danger, hundreds of them at those bounds would be. `max_bytes` counts at the next note.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self.looking = asyncio.Semaphore(LOOKING_AT_ONCE)
         self._held: dict[Holder, int] = {}
         self._total = 0
@@ -35,5 +35,5 @@ class Allowance:
         self._total += held - self._held.pop(holder, 0)
         if held:
             self._held[holder] = held
-        if self._total > self._max_bytes:
+        if self._total > self.max_bytes:
             max(self._held, key=self._held.__getitem__).overheld()

@@ -80,10 +80,15 @@ class Listener:
         self._coming.add(coming)
         coming.add_done_callback(self._coming.discard)
 
-    def change(self, door: Door, max_connections_per_uid: int, denied_hint: str) -> None:
-        """Judge who comes from now on by these."""
+    def change(
+        self, door: Door, *, max_connections_per_uid: int, max_held_per_uid: int, denied_hint: str
+    ) -> None:
+        """Judge who comes from now on by these, and what a user may hold from now on."""
         self._door = door
         self._max_per_uid = max_connections_per_uid
+        self._max_held_per_uid = max_held_per_uid
+        for allowance in self._allowances.values():
+            allowance.max_bytes = max_held_per_uid
         self._denied_hint = denied_hint
 
     def close(self) -> None:
