@@ -134,8 +134,10 @@ def main(words: Sequence[str]) -> int:
         from scheduler_daemon.cli import refusals  # only after one
 
         return _fail(refusals.explain(error), refusals.status_of(error))
-    except OSError:
-        raise  # of the output: the console script knows what to do
+    except OSError as error:
+        if error.filename is None:
+            raise  # of the output: the console script knows what to do
+        return _fail(f"{error.filename}: {error.strerror}", exits.FAILED)
     except Exception as error:  # noqa: BLE001  no traceback reaches a person
         return _defect(error, check=verb == "status" and "--check" in words)
 

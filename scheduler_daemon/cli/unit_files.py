@@ -113,6 +113,12 @@ def check(folder: Path) -> None:
         raise FailedError(f"{folder / name} {was}; nothing was done: take it away first")
 
 
+def written(folder: Path) -> dict[str, str]:
+    """What is there of this program's, whole, by name."""
+    paths = [folder / name for name in NAMES]
+    return {p.name: p.read_text(encoding="utf-8") for p in paths if state(p) == "ours"}
+
+
 def write(folder: Path, contents: Mapping[str, str]) -> None:
     """Write all of them, each in one step."""
     folder.mkdir(parents=True, exist_ok=True)

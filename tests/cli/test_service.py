@@ -28,9 +28,11 @@ case "$*" in
   *UnitPath*) cat {folder}/paths || {{ echo "no bus" >&2; exit 1; }} ;;
   *FragmentPath*) test ! -e {folder}/fragment || cat {folder}/fragment ;;
   *ActiveState*) echo active ;;
+  *Listen*) test ! -e {folder}/listens || cat {folder}/listens ;;
   *StatusText*) echo "how it is" ;;
   *UnitFileState*) echo enabled ;;
-  *enable\\ --now*) test ! -e {folder}/broken ;;
+  *enable\\ --now*) test ! -e {folder}/broken-for-good || exit 1
+    test ! -e {folder}/broken || {{ rm {folder}/broken; exit 1; }} ;;
 esac
 """
 _LOGINCTL = """\
@@ -206,6 +208,42 @@ def test_a_daemon_that_does_not_start_leaves_no_units_and_its_reason(
     assert list(stand.units.iterdir()) == []
 
 
+def test_what_was_installed_before_is_put_back_when_the_new_one_does_not_start(
+    stand: Stand, schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedctl("service", "install")
+    before = unit_files.written(stand.units)
+    stand.has("broken")
+    monkeypatch.setenv("SCHEDULER_DAEMON_MAX_PROMPT_CHARS", "7")
+    ended = schedctl("service", "install")
+    assert ended.status == 1
+    assert ended.err == (
+        "schedctl: the daemon does not start, and the units of before were put back and run: "
+        "how it is\n"
+    )
+    assert unit_files.written(stand.units) == before
+    assert stand.asked()[-1].startswith("--user enable --now")
+
+
+def test_where_those_of_before_do_not_start_either_it_says_so(
+    stand: Stand, schedctl: Schedctl
+) -> None:
+    schedctl("service", "install")
+    before = unit_files.written(stand.units)
+    stand.has("broken-for-good")
+    ended = schedctl("service", "install")
+    assert "put back, with which it does not start either: how it is" in ended.err
+    assert unit_files.written(stand.units) == before
+
+
+def test_a_daemon_of_the_units_is_no_other_that_listens(stand: Stand, schedctl: Schedctl) -> None:
+    stand.has("listens", f"{stand.folder}/d.sock (Stream)\n")
+    with socket.socket(socket.AF_UNIX) as ours:
+        ours.bind(str(stand.folder / "d.sock"))
+        ours.listen()
+        assert schedctl("service", "install").status == 0
+
+
 def test_a_daemon_that_listens_already_is_left_alone(stand: Stand, schedctl: Schedctl) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(stand.folder / "d.sock"))
@@ -213,6 +251,7 @@ def test_a_daemon_that_listens_already_is_left_alone(stand: Stand, schedctl: Sch
         ended = schedctl("service", "install")
     assert "d.sock already: stop it" in ended.err
     assert not stand.units.exists()
+    assert not any("disable" in asked for asked in stand.asked())
 
 
 def test_an_interpreter_that_finds_the_daemon_only_here_is_refused(
@@ -228,6 +267,13 @@ def test_settings_that_cannot_be_used_are_told_before_anything_is_done(
     monkeypatch.setenv("SCHEDULER_DAEMON_MAX_PROMPT_CHARS", "many")
     assert schedctl("service", "install").status == 6
     assert not stand.units.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(stand: Stand, schedctl: Schedctl) -> None:
+    stand.units.parent.mkdir(parents=True)
+    stand.units.write_text("")
+    ended = schedctl("service", "install")
+    assert (ended.status, ended.err) == (1, f"schedctl: {stand.units}: File exists\n")
 
 
 @pytest.mark.parametrize("words", [[], ["start"], ["uninstall", "--dry-run"]])

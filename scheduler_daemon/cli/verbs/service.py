@@ -13,6 +13,7 @@ from scheduler_daemon.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import Any
 
@@ -71,23 +72,39 @@ def _install(args: argparse.Namespace, folder: Path) -> int:
     unit_files.check(folder)
     _check_manager(folder)
     _check_command()
-    user_manager.stop()
     _check_nobody_listens(socket)
-    unit_files.write(folder, texts)
+    before = unit_files.written(folder)
+    user_manager.stop()
     try:
-        user_manager.ask("daemon-reload")
-        user_manager.ask("enable", "--now", *unit_files.NAMES)
+        _start(folder, texts)
     except FailedError as error:
         why = user_manager.prop("StatusText", SERVICE) or str(error)
         _take_away(folder)
         raise FailedError(
-            f"the daemon does not start, and the units were taken away again: {why}"
+            f"the daemon does not start, and {_put_back(folder, before)}: {why}"
         ) from None
     _say_files(args, "installed", [folder / name for name in texts])
     if not args.json:
         output.say("The daemon runs, and starts at each login.")
         _offer_linger()
     return exits.DONE
+
+
+def _start(folder: Path, texts: Mapping[str, str]) -> None:
+    unit_files.write(folder, texts)
+    user_manager.ask("daemon-reload")
+    user_manager.ask("enable", "--now", *unit_files.NAMES)
+
+
+def _put_back(folder: Path, before: Mapping[str, str]) -> str:
+    """Start what was installed before; what was done, in words."""
+    if not before:
+        return "the units were taken away again"
+    try:
+        _start(folder, before)
+    except FailedError:
+        return "the units of before were put back, with which it does not start either"
+    return "the units of before were put back and run"
 
 
 def _uninstall(args: argparse.Namespace, folder: Path) -> int:
@@ -211,6 +228,9 @@ def _check_nobody_listens(socket: Path | None) -> None:
     from scheduler_daemon.client import finding
 
     where = socket or f"/run/user/{os.getuid()}/scheduler-daemon/scheduler.sock"
+    of_the_unit = user_manager.prop("Listen", SOCKET).startswith(f"{where} ")
+    if of_the_unit and user_manager.prop("ActiveState", SOCKET) == "active":
+        return
     try:
         finding.connect(where, 5).close()
     except (finding.DaemonUnreachable, BlockingIOError):
