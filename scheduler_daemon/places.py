@@ -14,6 +14,7 @@ from typing import NamedTuple
 NAME = "scheduler-daemon"
 SOCKET_NAME = "scheduler.sock"
 DATABASE_NAME = "scheduler.db"
+HOST_QUEUE_NAME = "host-exec.db"
 MAX_SOCKET_BYTES = 107
 """The longest path of a Unix socket on Linux, without its ending NUL; unix(7)."""
 

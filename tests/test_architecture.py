@@ -51,7 +51,7 @@ ONLY = {
     "wire": {"errors", "words"},
     "params": {"errors", "words"},
     "words": {"errors"},
-    "store": {"errors", "log", "model", "rules"},
+    "store": {"errors", "log", "model", "places", "rules"},
     "watching": {"wire"},
     "client": {"", "errors", "wall", "wire"},
     "exec_host": {"", "client", "delivery", "log", "wire"},

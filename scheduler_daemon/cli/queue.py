@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from scheduler_daemon.client.spool import Message, Spool
 
-NAME = "host-exec.db"
-
 
 def add_spool(parser: Parser) -> None:
     """Which queue is meant, where it is not the usual one."""
+    from scheduler_daemon.places import HOST_QUEUE_NAME  # only here: pwd comes with it
+
     parser.add_argument(
-        "--spool", metavar="PATH", help=f"the queue's file; {NAME} in the state folder"
+        "--spool", metavar="PATH", help=f"the queue's file; {HOST_QUEUE_NAME} in the state folder"
     )
 
 
@@ -33,14 +33,14 @@ def path_of(args: argparse.Namespace) -> Path:
     """The file of the queue, there or not. Raises FailedError."""
     from pathlib import Path
 
-    from scheduler_daemon import places  # only here: pwd comes with it
+    from scheduler_daemon import places  # as above
 
     if args.spool is not None:
         return Path(args.spool).absolute()
     state = places.state_directory(os.environ, places.home_directory(os.environ, os.getuid()))
     if state is None:
         raise FailedError("neither a variable nor a home says where the queue is: add --spool PATH")
-    return state.path / NAME
+    return state.path / places.HOST_QUEUE_NAME
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+APPLICATION_ID = int.from_bytes(b"sdhq")
 VERSION = 1
 SCHEMA = """
 CREATE TABLE messages (
@@ -68,6 +69,7 @@ def opened(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(conn: sqlite3.Connection) -> None:
+    _check(conn)
     conn.execute("PRAGMA journal_mode = WAL")
     conn.execute("PRAGMA synchronous = FULL")
     conn.execute("PRAGMA foreign_keys = ON")
@@ -76,9 +78,19 @@ def _prepare(conn: sqlite3.Connection) -> None:
         if version == 0:
             for statement in SCHEMA.split(";\n"):
                 conn.execute(statement)
+            conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             conn.execute(f"PRAGMA user_version = {VERSION}")
-        elif version != VERSION:
-            raise SpoolRefused(f"it has form {version}, and this program knows form {VERSION}")
+
+
+def _check(conn: sqlite3.Connection) -> None:
+    """Raises SpoolRefused for a database of others, which is left as it is."""
+    (application,) = conn.execute("PRAGMA application_id").fetchone()
+    (version,) = conn.execute("PRAGMA user_version").fetchone()
+    (tables,) = conn.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and (application or tables):
+        raise SpoolRefused("it is no queue of a host, and was left as it is")
+    if version not in (0, VERSION):
+        raise SpoolRefused(f"it has form {version}, and this program knows form {VERSION}")
 
 
 @contextmanager

@@ -259,6 +259,17 @@ def test_a_queue_of_another_version_is_refused(spool: Spool) -> None:
         Spool(spool.path)
 
 
+def test_a_database_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as conn:
+        conn.execute("CREATE TABLE theirs (a)")
+    conn.close()
+    before = path.read_bytes()
+    with pytest.raises(SpoolRefused, match="it is no queue of a host, and was left as it is"):
+        Spool(path)
+    assert path.read_bytes() == before
+
+
 def test_a_bell_that_may_not_be_rung_is_an_error(spool: Spool, tmp_path: Path) -> None:
     (spool.path.parent / "queue.db.host").mkdir()
     with pytest.raises(IsADirectoryError):

@@ -237,6 +237,18 @@ def test_folder_and_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_a_folder_with_a_hosts_queue_beside_it_is_still_for_its_owner_alone(tmp_path: Path) -> None:
+    for name in ("host-exec.db", "host-exec.db-wal", "host-exec.db.host"):
+        (tmp_path / name).touch()
+    tmp_path.chmod(0o755)
+    make_private(tmp_path / "scheduler.db")
+    assert mode(tmp_path) == 0o700
+    (tmp_path / "other").touch()
+    tmp_path.chmod(0o755)
+    make_private(tmp_path / "scheduler.db")
+    assert mode(tmp_path) == 0o755
+
+
 def test_a_file_that_others_could_read_is_closed_to_them(path: Path) -> None:
     path.chmod(0o644)
     create_file(path)
