@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import resource
 import shutil
@@ -11,13 +10,11 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 import scheduler_daemon
 from scheduler_daemon import daemon
@@ -27,6 +24,7 @@ from scheduler_daemon.settings import Settings
 from scheduler_daemon.store.database import DatabaseRefused
 from tests.support.fresh import unmeasured
 from tests.support.inprocess import needs_root
+from tests.support.logs import log_put_back
 from tests.support.process import DaemonProcess, short_folder
 
 
@@ -40,14 +38,8 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def _own_log() -> Iterator[None]:
     """`run` takes the log of the whole process."""
-    root = logging.getLogger()
-    handlers, level, show = root.handlers[:], root.level, warnings.showwarning
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(capture=False)
-    warnings.showwarning = show
-    structlog.reset_defaults()
+    with log_put_back():
+        yield
 
 
 def settings(folder: Path, **more: Any) -> Settings:

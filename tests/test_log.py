@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import pytest
-import structlog
 
 from scheduler_daemon import log
 from scheduler_daemon.log import LineWriter, configure, get_logger
+from tests.support.logs import log_put_back
 
 at_import = get_logger("tests.at_import")
 HOSTILE = 'a\nb\r\x1b[31m\x9b1m\u2028\u202e\x00\udcff "quoted" {"level": "error"}'
@@ -34,17 +34,8 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def put_back() -> Iterator[None]:
-    """The log belongs to the whole process."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    show = warnings.showwarning
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.getLogger("aiosqlite").setLevel(logging.NOTSET)
-    logging.captureWarnings(False)
-    warnings.showwarning = show
-    structlog.reset_defaults()
+    with log_put_back():
+        yield
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:

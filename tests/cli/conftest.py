@@ -13,6 +13,7 @@ import pytest
 
 from scheduler_daemon.cli.main import main
 from tests.cli.scripted import ScriptedDaemon, serve
+from tests.support.logs import log_put_back
 from tests.support.short import short_path as short_path
 
 
@@ -38,7 +39,7 @@ def daemon(short_path: Path) -> Iterator[ScriptedDaemon]:
 
 
 @pytest.fixture
-def schedctl(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+def schedctl(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ended]]:
     """Run one command line in this process."""
 
     def run(*words: str) -> Ended:
@@ -46,7 +47,8 @@ def schedctl(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
         captured = capsys.readouterr()
         return Ended(status, captured.out, captured.err)
 
-    return run
+    with log_put_back():
+        yield run
 
 
 @pytest.fixture
