@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, closing
+from contextlib import AbstractContextManager, AsyncExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from scheduler_daemon.errors import PersistenceFailed
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.address import SocketRefused
 from scheduler_daemon.settings import Settings
-from scheduler_daemon.store.database import DatabaseRefused
+from scheduler_daemon.store.database import LOCK_STEP_SECONDS, DatabaseRefused
+from tests.store.support import taken_by_another
 from tests.support.clock import ManualClock
 from tests.support.inprocess import (
     Blocked,
@@ -71,6 +72,59 @@ async def overdue_at_a_host(on: Running) -> tuple[Peer, dict[str, Any]]:
 
 
 # --- starting
+
+
+@contextmanager
+def writing(database: Path) -> Iterator[None]:
+    with Blocked(database):
+        yield
+
+
+async def started_once(folder: Path) -> Path:
+    async with running(folder) as on:
+        return on.database
+
+
+async def told_to_wait(
+    folder: Path, clock: ManualClock
+) -> tuple[daemon.Daemon, asyncio.Task[None]]:
+    """A daemon that has said that it waits for another program's lock."""
+    waiting = daemon.Daemon(settings(folder), clock)
+    task = asyncio.create_task(waiting.run())
+    with capture_logs() as logs:
+        await until(lambda: hasattr(waiting, "parts") or clock.pending_calls == 2)
+        clock.advance(daemon.LOCK_NEWS_SECONDS)
+        await until(lambda: [entry["event"] for entry in logs] == ["waiting_for_lock"])
+    return waiting, task
+
+
+@pytest.mark.parametrize("taken", [writing, taken_by_another])
+async def test_a_start_waits_until_another_program_lets_it(
+    folder: Path, taken: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    database = await started_once(folder)
+    clock = ManualClock()
+    with taken(database):
+        waiting, task = await told_to_wait(folder, clock)
+        assert not waiting.ready.is_set()
+    ready = asyncio.create_task(waiting.ready.wait())
+    while not ready.done():  # it looks again after a moment, each time
+        clock.advance(LOCK_STEP_SECONDS)
+        await asyncio.wait([ready], timeout=0.01)
+    waiting.stop()
+    await asyncio.wait_for(task, 30)
+
+
+@pytest.mark.parametrize("taken", [writing, taken_by_another])
+async def test_a_start_that_waits_for_another_program_can_be_stopped(
+    folder: Path, taken: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    database = await started_once(folder)
+    with taken(database):
+        waiting, task = await told_to_wait(folder, ManualClock())
+        waiting.stop()
+        await asyncio.wait_for(task, 30)
+    assert not waiting.ready.is_set()
 
 
 async def test_folders_files_and_socket_are_private(on: Running) -> None:

@@ -137,13 +137,10 @@ class _Tail:
 
 
 def _ending_with(parent: int) -> Callable[[], None]:
-    """For the child to do before it becomes the command: end when its parent does, prctl(2).
-
-    Nothing measures what runs there; a test sees the end.
-    """
+    """For the child to do before it becomes the command: end when its parent does, prctl(2)."""
     libc = ctypes.CDLL(None)
 
-    def end_with_parent() -> None:
+    def end_with_parent() -> None:  # pragma: no cover  in the child; a test sees what it is for
         libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
         if os.getppid() != parent:
             os._exit(1)

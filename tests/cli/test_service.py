@@ -305,6 +305,20 @@ def test_whoever_sits_there_is_asked_whether_it_is_to_go_on_after_logout(
     assert ended.status == (1 if answer == "y" else 0)
 
 
+def test_a_user_who_lingers_is_asked_nothing(stand: Stand, schedctl: Schedctl) -> None:
+    stand.has("lingers")
+    ended = schedctl("service", "install")
+    assert ended.out.endswith("The daemon runs, and starts at each login.\n")
+
+
+def test_a_user_without_a_home_is_told_of_the_other_unit(
+    stand: Stand, schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler_daemon.places.home_directory", lambda *_: None)
+    ended = schedctl("service", "install")
+    assert "no home directory; the unit for the machine needs none" in ended.err
+
+
 def test_words_of_a_unit_file_are_quoted_and_what_cannot_be_is_refused() -> None:
     assert unit_files.quoted('a "b" \\ 50%') == '"a \\"b\\" \\\\ 50%%"'
     with pytest.raises(FailedError, match="cannot stand in a unit file"):

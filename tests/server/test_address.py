@@ -241,6 +241,25 @@ def test_a_folder_in_which_others_could_replace_the_socket_is_refused(
 
 
 @needs_root
+@pytest.mark.parametrize(
+    ("owner", "mode", "words"),
+    [
+        (0, 0o775, "writable for a group"),
+        (0, 0o777, "writable for everybody"),
+        (1, 0o755, "is that of uid 1"),
+    ],
+)
+def test_the_refusal_of_a_folder_says_whose_fault_it_is_and_what_to_choose(
+    folder: Path, owner: int, mode: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chown(folder, owner, 65534)
+    folder.chmod(mode)
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    with pytest.raises(SocketRefused, match=f"{words}.*choose a folder that only this user or"):
+        bind(folder / "s")
+
+
+@needs_root
 def test_a_folder_of_this_user_and_its_group_is_good_enough(folder: Path) -> None:
     """As a umask of 002 makes them, where each user has a group of its own."""
     os.chown(folder, 65534, 65534)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -22,11 +23,13 @@ from scheduler_daemon.store.database import (
     connect,
     create_file,
     examine,
+    is_alone,
     make_private,
 )
 from scheduler_daemon.store.migrate import migrate
 from scheduler_daemon.store.store import Store
 from tests.store.support import Ticks, by_hand, new_file, opened
+from tests.support.inprocess import needs_root
 
 NOW = "2026-03-02T12:00:00.000Z"
 
@@ -286,6 +289,36 @@ def test_a_folder_that_everybody_writes_in_is_refused_and_keeps_its_mode(tmp_pat
     assert mode(tmp_path) == 0o1755
 
 
+@needs_root
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    tmp_path.chmod(0o700)
+    with pytest.raises(DatabaseRefused, match="is that of uid 65534; choose one that is this"):
+        make_private(tmp_path / "scheduler.db")
+
+
+@needs_root
+def test_a_file_of_another_user_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.db"
+    path.touch(0o644)
+    os.chown(path, 65534, 65534)
+    with pytest.raises(DatabaseRefused, match="belongs to uid 65534, who could change it under"):
+        create_file(path)
+    assert mode(path) == 0o644
+
+
+def test_a_folder_that_may_not_be_looked_into_holds_other_things(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may look into all, so the refusal of the kernel is put in."""
+
+    def refuse(_: Path) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert not is_alone(tmp_path / "scheduler.db")
+
+
 # --- who holds it
 
 
@@ -319,6 +352,15 @@ def test_a_holder_that_did_not_say_who_it_is_is_refused_all_the_same(path: Path)
     with pytest.raises(DatabaseRefused, match="process unknown"):
         Lock(path)
     lock.release()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_lock_that_is_no_file_is_refused_and_left_as_it_is(
+    path: Path, make: Callable[[Path], None]
+) -> None:
+    make(path.with_name("scheduler.db.lock"))
+    with pytest.raises(DatabaseRefused, match=r"\.lock is not a file; it was left as it is"):
+        Lock(path)
 
 
 def test_another_name_of_the_same_file_is_refused(path: Path, tmp_path: Path) -> None:

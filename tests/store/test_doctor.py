@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -12,7 +13,7 @@ import pytest
 
 from scheduler_daemon.model import After, Reminder
 from scheduler_daemon.rules import instant_text
-from scheduler_daemon.store.database import DatabaseRefused, Lock, create_file
+from scheduler_daemon.store.database import DatabaseRefused, DatabaseTaken, Lock, create_file
 from scheduler_daemon.store.doctor import holder, look, mend
 from scheduler_daemon.store.finding import Finding
 from scheduler_daemon.store.mending import set_aside
@@ -32,6 +33,7 @@ from tests.store.support import (
     later,
     made,
     opened,
+    taken_by_another,
 )
 
 NOW = instant_text(T0)
@@ -245,6 +247,33 @@ def test_files_that_others_may_read_are_closed(path: Path, kept: list[Reminder])
     assert [each.code for each in found] == ["rights", "rights"]
     mend(path, found, NOW)
     assert look(path) == []
+
+
+def test_a_file_whose_mode_may_not_be_changed_is_named(
+    path: Path, kept: list[Reminder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may change any, so the refusal of the kernel is put in."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    path.chmod(0o644)
+    found = look(path)
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with pytest.raises(DatabaseRefused, match=f"the mode of {path}: Operation not permitted"):
+        mend(path, found, NOW)
+
+
+def test_a_file_that_another_program_keeps_for_itself_is_neither_looked_at_nor_mended(
+    path: Path, kept: list[Reminder]
+) -> None:
+    path.chmod(0o644)
+    found = look(path)
+    with taken_by_another(path):
+        with pytest.raises(DatabaseTaken):
+            look(path)
+        with pytest.raises(DatabaseTaken):
+            mend(path, found, NOW)
 
 
 @pytest.mark.parametrize("found", [0o755, 0o1777, 0o770])
