@@ -26,6 +26,7 @@ from scheduler_daemon.store.database import LOCK_STEP_SECONDS, DatabaseRefused
 from tests.store.support import taken_by_another
 from tests.support.clock import ManualClock
 from tests.support.inprocess import (
+    DEADLINE_SECONDS,
     Blocked,
     Peer,
     Running,
@@ -98,6 +99,14 @@ async def told_to_wait(
     return waiting, task
 
 
+async def as_time_passes(clock: ManualClock, coming: asyncio.Task[Any]) -> None:
+    """What waits for a lock looks again after a moment, each time."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not coming.done():
+            clock.advance(LOCK_STEP_SECONDS)
+            await asyncio.wait([coming], timeout=0.01)
+
+
 @pytest.mark.parametrize("taken", [writing, taken_by_another])
 async def test_a_start_waits_until_another_program_lets_it(
     folder: Path, taken: Callable[[Path], AbstractContextManager[None]]
@@ -107,10 +116,7 @@ async def test_a_start_waits_until_another_program_lets_it(
     with taken(database):
         waiting, task = await told_to_wait(folder, clock)
         assert not waiting.ready.is_set()
-    ready = asyncio.create_task(waiting.ready.wait())
-    while not ready.done():  # it looks again after a moment, each time
-        clock.advance(LOCK_STEP_SECONDS)
-        await asyncio.wait([ready], timeout=0.01)
+    await as_time_passes(clock, asyncio.create_task(waiting.ready.wait()))
     waiting.stop()
     await asyncio.wait_for(task, 30)
 
@@ -120,10 +126,11 @@ async def test_a_start_that_waits_for_another_program_can_be_stopped(
     folder: Path, taken: Callable[[Path], AbstractContextManager[None]]
 ) -> None:
     database = await started_once(folder)
+    clock = ManualClock()
     with taken(database):
-        waiting, task = await told_to_wait(folder, ManualClock())
+        waiting, task = await told_to_wait(folder, clock)
         waiting.stop()
-        await asyncio.wait_for(task, 30)
+        await as_time_passes(clock, task)
     assert not waiting.ready.is_set()
 
 
