@@ -140,7 +140,7 @@ async def test_a_snooze_has_the_words_of_now_and_neither_end_nor_age(world: Worl
         "prompt": "new",
         "context": {"a": "b"},
         "scheduled_at": "2026-01-01T12:10:00.000Z",
-        "rule_text": "once, 10 minutes after it was made",
+        "rule_text": "once, 10 minutes after it was set",
         "snoozed_from": "r1",
         "status": "active",
         "paused": False,

@@ -64,7 +64,7 @@ def test_optional_members_are_left_out_and_never_null() -> None:
         "rule": {"after_seconds": 60},
         "prompt": "p",
         "scheduled_at": "2026-01-01T11:59:00.000Z",
-        "rule_text": "once, 1 minute after it was made",
+        "rule_text": "once, 1 minute after it was set",
         "status": "active",
         "paused": False,
         "state": "overdue",

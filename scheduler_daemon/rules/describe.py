@@ -34,7 +34,7 @@ def describe(rule: Rule) -> str:
     """The rule in short, such as `every weekday at 09:00 New York time`."""
     match rule:
         case After(seconds):
-            return f"once, {_duration(seconds)} after it was made"
+            return f"once, {_duration(seconds)} after it was set"
         case At(instant):
             return f"once, at {instant_text(instant)}"
         case Every(seconds=seconds):

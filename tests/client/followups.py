@@ -15,7 +15,7 @@ def occurrence(occurrence_id: str, **members: Any) -> FollowupOccurrence:
         "reminder_id": reminder_id,
         "occurrence_at": instant,
         "kind": "after",
-        "rule_text": "once, 1 second after it was made",
+        "rule_text": "once, 1 second after it was set",
         "prompt": f"do {reminder_id}",
     }
     return cast("FollowupOccurrence", made | members)

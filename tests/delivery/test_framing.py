@@ -142,7 +142,7 @@ def test_a_one_shot_reads_so() -> None:
         'reminder: "r42"\n'
         'due at: "2026-03-09T13:00:00.000Z"\n'
         'late by: "3 hours 20 minutes"\n'
-        'rule: "once, 20 minutes after it was made"\n'
+        'rule: "once, 20 minutes after it was set"\n'
         'title: "Build"\n'
         'prompt: "Check the build"\n'
         "\n"

@@ -47,7 +47,7 @@ async def test_a_reminder_is_made_listed_changed_paused_resumed_snoozed_and_dele
                 "title": "Build",
                 "prompt": "Check it",
                 "when": HOUR,
-                "rule_text": "once, 1 hour after it was made",
+                "rule_text": "once, 1 hour after it was set",
                 "state": "scheduled",
                 "scheduled_at": "2026-01-01T13:00:00.000Z",
                 "scheduled_at_local": "2026-01-01T14:00:00+01:00[Europe/Berlin]",

@@ -14,9 +14,9 @@ NINE = dt.time(9)
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (After(1200), "once, 20 minutes after it was made"),
-        (After(1), "once, 1 second after it was made"),
-        (After(93784), "once, 1 day 2 hours 3 minutes 4 seconds after it was made"),
+        (After(1200), "once, 20 minutes after it was set"),
+        (After(1), "once, 1 second after it was set"),
+        (After(93784), "once, 1 day 2 hours 3 minutes 4 seconds after it was set"),
         (At(NOW), "once, at 2026-12-24T17:00:00.000Z"),
         (Every(7200, NOW), "every 2 hours"),
         (Every(3600, NOW), "every hour"),
