@@ -59,6 +59,7 @@ VERBS = {
     "status": "show how the daemon is",
     "metrics": "print how the daemon is for Prometheus",
     "watch": "show what happens to reminders, as it happens",
+    "setup": "give Claude Code, Codex, opencode or another MCP client the tools",
     "mcp": "serve reminders as tools of an agent (MCP)",
     "host": "be an agent host for trying out: print what is delivered",
     "host-exec": "be the host of command-line agents: run one for each follow-up",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Any, NamedTuple, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -98,7 +99,8 @@ def messages(reply: Reply) -> Answer:
         content = block | {"text": reply}
     end = "tool_use" if isinstance(reply, Call) else "end_turn"
     usage = {"input_tokens": 1, "output_tokens": 1}
-    base = {"id": "msg1", "type": "message", "role": "assistant", "model": "fake", "usage": usage}
+    name = f"msg_{secrets.token_hex(8)}"  # two with one name are parts of the same
+    base = {"id": name, "type": "message", "role": "assistant", "model": "fake", "usage": usage}
     begun = {**base, "content": [], "stop_reason": None, "stop_sequence": None}
     stopped = {"stop_reason": end, "stop_sequence": None}
     events: Events = [

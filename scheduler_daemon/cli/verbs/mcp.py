@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 USAGE = "[options]"
 ABOUT = """\
 Serve reminders as tools of an agent, over the Model Context Protocol on stdin
-and stdout. Agents start it themselves; `docs/mcp.md` shows the entry for each.
+and stdout. Agents start it themselves; `schedctl setup` writes the entry.
 A reminder is made in the Session that the agent names, and no other can be
 reached: in the `_meta` of a call, or as the options say. Those that name one
 must agree, and where none does nothing is made. Needs the package mcp."""
@@ -57,6 +57,11 @@ def options(parser: Parser) -> None:
         help="what a time without a zone is to mean (default the machine's zone); "
         "told to the model, and stored nowhere",
     )
+    parser.add_argument(
+        "--claude-hook",
+        action="store_true",
+        help="be the PreToolUse hook of Claude Code instead, which overwrites `session`",
+    )
 
 
 def _name(text: str) -> str:
@@ -82,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
         raise MisuseError("what it says is JSON already, of its protocol: leave --json away")
     if sys.stdin is None or sys.stdout is None:
         raise FailedError("stdin or stdout is closed: there is no agent to serve")
+    if args.claude_hook:
+        return _hook()
     extras.need("mcp_types", "mcp", "mcp")
     if sys.stdin.isatty():
         output.note("this waits for an agent that speaks the Model Context Protocol on stdin")
@@ -91,6 +98,17 @@ def run(args: argparse.Namespace) -> int:
 
     setup = Setup(_sources(args), _zone_now(args), agent=args.agent, directory=_directory())
     serve(setup, args.socket)
+    return exits.DONE
+
+
+def _hook() -> int:
+    from scheduler_daemon.cli.setup.claude_hook import answer
+
+    try:
+        said = answer(sys.stdin.buffer.read(), os.environ)
+    except ValueError as error:
+        raise FailedError(f"no Session can be written into this call: {error}") from None
+    output.say(said)
     return exits.DONE
 
 
