@@ -13,11 +13,11 @@ from pathlib import Path
 
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.desk import Bounds, Caller, Desk
+from scheduler_daemon.hosts.lines import Hosts
 from scheduler_daemon.log import configure
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.allowance import Allowance
 from scheduler_daemon.server.connection import Connection
-from scheduler_daemon.server.hosts import Hosts
 from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.server.peers import Door
 from scheduler_daemon.service import Service

@@ -13,9 +13,8 @@ from typing import NamedTuple, TypeVar
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.errors import PermissionDenied, PersistenceUncertain, ReminderNotFound
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import Instant, Reminder
+from scheduler_daemon.model import Instant, Key, Reminder
 from scheduler_daemon.scheduler import Scheduler
-from scheduler_daemon.server.hosts import Key
 from scheduler_daemon.store.lookups import Beside
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import NOT_FOUND, Limits, Store, Which

@@ -12,6 +12,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 Instant: TypeAlias = dt.datetime
 
+Key: TypeAlias = tuple[int, str]
+"""A Session: its owner's uid and its name."""
+
 EndedReason: TypeAlias = Literal["delivered", "until", "count", "range", "missed"]
 
 

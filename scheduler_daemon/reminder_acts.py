@@ -13,7 +13,7 @@ from scheduler_daemon.desk import Caller, Desk, request_hash, which
 from scheduler_daemon.errors import InvalidSelector, SchedulerError
 from scheduler_daemon.model import Instant, Reminder, Rule
 from scheduler_daemon.rules import instant_text, is_beyond, parse_rule, target_of
-from scheduler_daemon.store.acts import Key
+from scheduler_daemon.store.acts import RequestKey
 from scheduler_daemon.store.store import Draft
 from scheduler_daemon.wire import calls, params, shapes
 
@@ -119,10 +119,10 @@ class ReminderActs:
         view: shapes.Reminder = self._desk.view(run.reminder, run.beside, now)
         return {"reminder": view, "occurrence_id": run.occurrence_id, "created": run.created}
 
-    def _key(self, asked: params.Snooze | params.RunNow, method: str) -> Key | None:
+    def _key(self, asked: params.Snooze | params.RunNow, method: str) -> RequestKey | None:
         if "idempotency_key" not in asked.model_fields_set:
             return None
-        return Key(asked.idempotency_key, f"{method} {request_hash(asked, 'session_id')}")
+        return RequestKey(asked.idempotency_key, f"{method} {request_hash(asked, 'session_id')}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _speaking_of_seconds() -> Iterator[None]:
         raise type(error)(message, field="seconds") from None
 
 
-def _draft(old: Reminder, *, time: _Time, key: Key | None) -> Draft:
+def _draft(old: Reminder, *, time: _Time, key: RequestKey | None) -> Draft:
     return Draft(
         owner_uid=old.owner_uid,
         session_id=old.session_id,

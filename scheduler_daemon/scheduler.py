@@ -11,12 +11,13 @@ from functools import partial
 from typing import Literal
 
 from scheduler_daemon.clock import Clock, Handle
+from scheduler_daemon.hosts.host import Host, Peer, Slot
+from scheduler_daemon.hosts.lines import Hosts
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import FollowUp, Instant, Reminder
+from scheduler_daemon.model import FollowUp, Instant, Key, Reminder
 from scheduler_daemon.planning import Next, Nothing, Planner, Then
 from scheduler_daemon.retention import Retention
 from scheduler_daemon.sending import Sender
-from scheduler_daemon.server.hosts import Host, Hosts, Key, Peer, Slot
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.star_scans import StarScans
 from scheduler_daemon.store.retention import Keep

@@ -12,22 +12,12 @@ from typing import Literal
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.delivery.backoff import pause
 from scheduler_daemon.delivery.framing import followup_params
+from scheduler_daemon.hosts.host import Host, Push, Slot
+from scheduler_daemon.hosts.lines import Hosts
+from scheduler_daemon.hosts.outcomes import Admitted, Busy, Closed, Gone, Outcome, Refused, Silent
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.model import FollowUp, Instant, Occurrence
 from scheduler_daemon.planning import Next, Planner, Then, Unbuilt
-from scheduler_daemon.server.hosts import (
-    Admitted,
-    Busy,
-    Closed,
-    Gone,
-    Host,
-    Hosts,
-    Outcome,
-    Push,
-    Refused,
-    Silent,
-    Slot,
-)
 from scheduler_daemon.sessions import (
     REFUSALS_BEFORE_ASIDE,
     SILENT,

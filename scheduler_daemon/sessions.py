@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from scheduler_daemon.clock import Handle
-from scheduler_daemon.model import FollowUp, OneShot, Reminder
-from scheduler_daemon.server.hosts import Key
+from scheduler_daemon.model import FollowUp, Key, OneShot, Reminder
 
 MessageKey: TypeAlias = tuple[int, int] | str | None
 """Which message: number and revision of a one-shot, the occurrence's id of what was asked for by

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scheduler_daemon.clock import Clock
-from scheduler_daemon.model import Instant
-from scheduler_daemon.server.hosts import Hosts, Key
+from scheduler_daemon.hosts.lines import Hosts
+from scheduler_daemon.model import Instant, Key
 from scheduler_daemon.store.reader import Reader
 from scheduler_daemon.targets import Scan
 

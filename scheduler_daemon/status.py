@@ -13,10 +13,10 @@ from scheduler_daemon import __version__
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import PersistenceFailed
-from scheduler_daemon.model import Instant
+from scheduler_daemon.hosts.host import Host
+from scheduler_daemon.model import Instant, Key
 from scheduler_daemon.rules import instant_text, zone_data_version
 from scheduler_daemon.scheduler import Scheduler
-from scheduler_daemon.server.hosts import Host, Key
 from scheduler_daemon.sessions import SILENT, SessionState, message_in
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.views import later

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import heapq
 
-from scheduler_daemon.model import Instant
+from scheduler_daemon.model import Instant, Key
 from scheduler_daemon.rules import instant_text
-from scheduler_daemon.server.hosts import Key
 
 _FIRST = ("", "")
 _LAST_NAME = chr(0x10FFFF)

@@ -15,7 +15,7 @@ from scheduler_daemon.clock import Clock
 from scheduler_daemon.delivery.backoff import LONGEST_SECONDS, pause
 from scheduler_daemon.errors import SchedulerError
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.server.hosts import Key
+from scheduler_daemon.model import Key
 
 RETRY_SECONDS = 1.0
 """How long it waits before what failed is tried again."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 
 from scheduler_daemon.clock import Clock
+from scheduler_daemon.hosts.lines import Hosts
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import Instant
+from scheduler_daemon.model import Instant, Key
 from scheduler_daemon.rules import instant_text
-from scheduler_daemon.server.hosts import Hosts, Key
 from scheduler_daemon.store.reader import Reader
 
 LOOK_SECONDS = 60.0

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
 
-from scheduler_daemon.model import FollowUp, Occurrence
-from scheduler_daemon.server.hosts import Key
+from scheduler_daemon.model import FollowUp, Key, Occurrence
 from scheduler_daemon.troubles import Unfailing
 
 Mark: TypeAlias = int | str

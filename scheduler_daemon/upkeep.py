@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from scheduler_daemon.clock import TRUSTED_AFTER_SECONDS, Clock, Handle, trusted
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import Reminder
+from scheduler_daemon.model import Key, Reminder
 from scheduler_daemon.planning import Planner
-from scheduler_daemon.server.hosts import Key
 from scheduler_daemon.store.mending import BEFORE_ALL, is_named
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.store.upkeep import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal, cast
 
-from scheduler_daemon.model import Dispatch, FollowUp, Instant, Reminder
+from scheduler_daemon.hosts.lines import Hosts
+from scheduler_daemon.model import Dispatch, FollowUp, Instant, Key, Reminder
 from scheduler_daemon.rules import describe, instant_text, local_text, selector_of, zone_of
-from scheduler_daemon.server.hosts import Hosts, Key
 from scheduler_daemon.sessions import (
     SILENT,
     Aside,

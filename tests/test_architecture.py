@@ -40,8 +40,8 @@ LAYERS = [
 ]
 """Parts of the package, the lowest first: a part imports lower ones, or of its layer as it is."""
 
-OWN_PARTS = {"scheduler_daemon.server.hosts": "hosts", "scheduler_daemon.wire.params": "params"}
-"""Modules that stand apart from their folder: what the scheduler knows of hosts, and pydantic."""
+OWN_PARTS = {"scheduler_daemon.wire.params": "params"}
+"""Modules that stand apart from their folder: what pydantic is needed for."""
 
 ONLY = {
     "errors": set(),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from scheduler_daemon.delivery.plan import occurrence
+from scheduler_daemon.hosts.host import Host
+from scheduler_daemon.hosts.lines import Hosts
 from scheduler_daemon.model import After, Daily, Dispatch, Every, FollowUp, Reminder
-from scheduler_daemon.server.hosts import Host, Hosts
 from scheduler_daemon.sessions import Aside, Pause, SessionState, message_of
 from scheduler_daemon.store.lookups import Beside
 from scheduler_daemon.views import dispatch_view, later, reminder_view, waiting_for

@@ -10,11 +10,12 @@ from typing import Any, Literal
 from scheduler_daemon.clock import Clock
 from scheduler_daemon.desk import ENVELOPE_BYTES, Caller
 from scheduler_daemon.errors import InternalError, LimitReached, Overloaded, SchedulerError
+from scheduler_daemon.hosts.host import Host
+from scheduler_daemon.hosts.outcomes import outcome_of, refusal_of
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.allowance import Allowance
 from scheduler_daemon.server.farewell import Farewell
-from scheduler_daemon.server.hosts import Host, outcome_of, refusal_of
 from scheduler_daemon.server.methods import METHODS, Method
 from scheduler_daemon.server.outbox import Outbox
 from scheduler_daemon.server.requests import Asked, Requests

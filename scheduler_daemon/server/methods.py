@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 from scheduler_daemon import __version__
 from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import InvalidRequest
+from scheduler_daemon.hosts.host import Host
 from scheduler_daemon.log import get_logger
 from scheduler_daemon.rules import zone_data_version
-from scheduler_daemon.server.hosts import Host
 from scheduler_daemon.server.watch import watch_of
 from scheduler_daemon.service import Service
 from scheduler_daemon.status import StatusBoard

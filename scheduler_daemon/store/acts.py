@@ -29,7 +29,7 @@ class Which:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RequestKey:
     """An idempotency key and the hash of the canonical request that it came with."""
 
     text: str
@@ -90,7 +90,7 @@ def snooze(
     conn: sqlite3.Connection,
     which: Which,
     draft_of: Callable[[Reminder], Draft],
-    key: Key | None,
+    key: RequestKey | None,
     now: Instant,
     limits: Limits,
 ) -> Created:
@@ -106,7 +106,7 @@ def snooze(
 
 
 def run_now(
-    conn: sqlite3.Connection, which: Which, key: Key | None, now: Instant, limits: Limits
+    conn: sqlite3.Connection, which: Which, key: RequestKey | None, now: Instant, limits: Limits
 ) -> Run:
     """Ask for one occurrence beside the rule. See Store.run_now."""
     earlier = _earlier(conn, which, key)
@@ -181,7 +181,9 @@ def _active(conn: sqlite3.Connection, owner: int, session: str) -> int:
     return row[0] if row else 0
 
 
-def _earlier(conn: sqlite3.Connection, which: Which, key: Key | None) -> tuple[int, str] | None:
+def _earlier(
+    conn: sqlite3.Connection, which: Which, key: RequestKey | None
+) -> tuple[int, str] | None:
     """Number and occurrence that the same request made before, wherever the reminder is now."""
     if key is None:
         return None

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from scheduler_daemon.model import Key
 from scheduler_daemon.store.columns import LARGEST, is_instant, shown
 from scheduler_daemon.store.companions import is_run_id, wrong
 from scheduler_daemon.store.finding import FIX, Finding, fixable
-from scheduler_daemon.store.lookups import Key
 from scheduler_daemon.store.mending import BEFORE_ALL, wrong_elsewhere, wrong_sessions
 from scheduler_daemon.store.putting_right import (
     IDS_LEFT_OUT,

@@ -6,14 +6,11 @@ import datetime as dt
 import sqlite3
 from typing import Any, NamedTuple
 
-from scheduler_daemon.model import Dispatch, Instant, Reminder
+from scheduler_daemon.model import Dispatch, Instant, Key, Reminder
 from scheduler_daemon.rules import instant_text, parse_instant_text
 from scheduler_daemon.store.companions import read_dispatch
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import Row
-
-Key = tuple[int, str]
-"""A Session: its owner's uid and its name."""
 
 Place = tuple[str, int]
 """Where a page ended: the target (empty where the order is by creation) and the number."""

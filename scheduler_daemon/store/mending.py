@@ -9,10 +9,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from scheduler_daemon.model import Instant, Reminder
+from scheduler_daemon.model import Instant, Key, Reminder
 from scheduler_daemon.rules import parse_instant_text
 from scheduler_daemon.store.columns import is_readable
-from scheduler_daemon.store.lookups import Key
 from scheduler_daemon.store.putting_right import as_bytes, mend_runs, named
 from scheduler_daemon.store.queries import CARE, QUERIES
 from scheduler_daemon.store.rows import BadRow, read_reminder

@@ -10,20 +10,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from scheduler_daemon.model import Dispatch, Instant, Reminder
+from scheduler_daemon.model import Dispatch, Instant, Key, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.columns import is_readable
 from scheduler_daemon.store.companions import read_dispatch
-from scheduler_daemon.store.lookups import (
-    Beside,
-    Key,
-    Place,
-    after_values,
-    beside,
-    column,
-    of,
-    value,
-)
+from scheduler_daemon.store.lookups import Beside, Place, after_values, beside, column, of, value
 from scheduler_daemon.store.mending import target
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import (

@@ -6,10 +6,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from scheduler_daemon.model import Key
 from scheduler_daemon.rules import parse_instant_text
 from scheduler_daemon.store.columns import LARGEST, is_instant
 from scheduler_daemon.store.companions import is_run_id
-from scheduler_daemon.store.lookups import Key, free_run_id
+from scheduler_daemon.store.lookups import free_run_id
 from scheduler_daemon.store.queries import CARE
 
 IDS_LEFT_OUT = 1_000_000

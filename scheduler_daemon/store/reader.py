@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed
-from scheduler_daemon.model import Dispatch, Instant, Reminder
+from scheduler_daemon.model import Dispatch, Instant, Key, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store import pages
 from scheduler_daemon.store.companions import is_run_id
@@ -17,7 +17,6 @@ from scheduler_daemon.store.database import Database, is_of_the_file
 from scheduler_daemon.store.lookups import START as START
 from scheduler_daemon.store.lookups import (
     Beside,
-    Key,
     Place,
     after_values,
     beside,

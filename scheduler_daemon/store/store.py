@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from scheduler_daemon.log import get_logger
-from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
+from scheduler_daemon.model import FollowUp, Instant, Key, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store import acts, receipts
 from scheduler_daemon.store.acts import NOT_FOUND as NOT_FOUND
-from scheduler_daemon.store.acts import Forgotten, Run
-from scheduler_daemon.store.acts import Key as RequestKey
+from scheduler_daemon.store.acts import Forgotten, RequestKey, Run
 from scheduler_daemon.store.acts import Which as Which
 from scheduler_daemon.store.creation import Created as Created
 from scheduler_daemon.store.creation import Draft as Draft
 from scheduler_daemon.store.creation import Limits as Limits
 from scheduler_daemon.store.creation import create
 from scheduler_daemon.store.database import Database, open_database
-from scheduler_daemon.store.lookups import Beside, Key
+from scheduler_daemon.store.lookups import Beside
 from scheduler_daemon.store.mending import count_owners, mend, set_aside
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.reader import Reader

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from scheduler_daemon.model import After, At, Instant, Reminder
+from scheduler_daemon.model import After, At, Instant, Key, Reminder
 from scheduler_daemon.rules import first, instant_text, zone_of
-from scheduler_daemon.store.lookups import Key, meta_value
+from scheduler_daemon.store.lookups import meta_value
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import BadRow, Row, kept_columns, read_reminder
 from scheduler_daemon.store.store import retarget

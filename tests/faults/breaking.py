@@ -28,13 +28,13 @@ from scheduler_daemon import (
     watching,
 )
 from scheduler_daemon.delivery import backoff, framing, plan
-from scheduler_daemon.server import hosts
+from scheduler_daemon.hosts import host, lines, outcomes
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.store import receipts
 
 MODULES = (
-    *(planning, backoff, framing, plan, sending, sessions, under_way, hosts, receipts),
-    *(telling, watching, star_scans, unclaimed, upkeep),
+    *(planning, backoff, framing, plan, sending, sessions, under_way, receipts),
+    *(host, lines, outcomes, telling, watching, star_scans, unclaimed, upkeep),
 )
 
 BAD = "bad"

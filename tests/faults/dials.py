@@ -8,8 +8,8 @@ import signal
 from typing import Any
 
 from scheduler_daemon import daemon
+from scheduler_daemon.hosts.host import Host, Push
 from scheduler_daemon.model import FollowUp, Instant
-from scheduler_daemon.server.hosts import Host, Push
 from scheduler_daemon.sessions import SessionState
 from tests.support.clock import ManualClock
 

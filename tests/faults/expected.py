@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from scheduler_daemon.hosts.host import Host, Push
+from scheduler_daemon.hosts.outcomes import Admitted, Outcome, Refused
 from scheduler_daemon.model import FollowUp, Instant
 from scheduler_daemon.rules import instant_text, parse_instant_text
 from scheduler_daemon.scheduler import Scheduler
-from scheduler_daemon.server.hosts import Admitted, Host, Outcome, Push, Refused
 
 REFUSALS_BEFORE_ASIDE = 3
 

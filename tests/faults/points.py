@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from scheduler_daemon import daemon
+from scheduler_daemon.hosts.host import Host
 from scheduler_daemon.reminder_acts import ReminderActs
 from scheduler_daemon.scheduler import Scheduler
 from scheduler_daemon.server.connection import Connection
-from scheduler_daemon.server.hosts import Host
 from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.service import Service
 from scheduler_daemon.session_care import SessionCare

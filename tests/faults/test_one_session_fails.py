@@ -57,40 +57,40 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
 }
 
 TRIED_WITH_ALL = {
-    *("planning.Planner.plan", "delivery.framing.followup_params", "server.hosts.Host.push"),
+    *("planning.Planner.plan", "delivery.framing.followup_params", "hosts.host.Host.push"),
     *("sending.Sender.send_next", "sending.Sender.record", "telling.Teller.dispatched"),
     *("store.receipts.record", "star_scans.StarScans.go_on", "upkeep.Upkeep._rely_on_clock"),
 }
 
 ATTACHING = {
-    *("server.hosts.Hosts.attach", "server.hosts._put_first", "star_scans.StarScans.begin"),
-    *("server.hosts.Hosts.detach", "server.hosts._drop", "server.hosts.Host.close"),
-    *("server.hosts.Hosts._saw", "star_scans.StarScans.end", "watching.Watchers.add"),
-    *("watching.Watchers.remove", "server.hosts.Host.set_room"),
+    *("hosts.lines.Hosts.attach", "hosts.lines._put_first", "star_scans.StarScans.begin"),
+    *("hosts.lines.Hosts.detach", "hosts.lines._drop", "hosts.host.Host.close"),
+    *("hosts.lines.Hosts._saw", "star_scans.StarScans.end", "watching.Watchers.add"),
+    *("watching.Watchers.remove", "hosts.host.Host.set_room"),
 }
 """Part of one peer's own request or end, which fails for it and for nobody else."""
 
 LOOKED_AT = {
-    *("server.hosts.Host.in_flight", "server.hosts.Host.slots", "server.hosts.Host.uid"),
+    *("hosts.host.Host.in_flight", "hosts.host.Host.slots", "hosts.host.Host.uid"),
     *(
-        "server.hosts.Hosts.of_owner",
-        "server.hosts.Hosts.last_seen",
-        "server.hosts.Hosts.told_apart",
-        "server.hosts.Hosts.check_names",
+        "hosts.lines.Hosts.of_owner",
+        "hosts.lines.Hosts.last_seen",
+        "hosts.lines.Hosts.told_apart",
+        "hosts.lines.Hosts.check_names",
     ),
     *(
-        "server.hosts.Hosts.names",
+        "hosts.lines.Hosts.names",
         *("sessions.SessionState.attempts", "sessions.SessionState.unanswered"),
-        *("under_way.UnderWay.of", "under_way.UnderWay.holding", "server.hosts.Hosts.count"),
+        *("under_way.UnderWay.of", "under_way.UnderWay.holding", "hosts.lines.Hosts.count"),
     ),
     *("watching.Watchers.anybody", "store.receipts.skip"),
 }
 """Part of one caller's own request, which is answered with internal_error."""
 
 READS_THE_ANSWER = {
-    *("server.hosts.Host.answered", "server.hosts.Push.settle", "server.hosts.outcome_of"),
-    *("server.hosts.Host.free_slot", "server.hosts.Host._go_on"),  # while it is handed on
-    *("server.hosts._kept_name", "server.hosts.Host._take_late", "server.hosts.refusal_of"),
+    *("hosts.host.Host.answered", "hosts.host.Push.settle", "hosts.outcomes.outcome_of"),
+    *("hosts.host.Host.free_slot", "hosts.host.Host._go_on"),  # while it is handed on
+    *("hosts.outcomes._kept_name", "hosts.host.Host._take_late", "hosts.outcomes.refusal_of"),
     "sessions.SessionState.read_admission",
 }
 """Where it fails the admission is not known, and the message may be repeated, as after silence."""
@@ -113,8 +113,8 @@ ELSEWHERE = {
 """What no run here comes to."""
 
 ONE_LINE = {
-    "server.hosts.Push.settle": "a result is set; a push without one has its host's end",
-    "server.hosts.Host._time_out": "the same, when there is no answer",
+    "hosts.host.Push.settle": "a result is set; a push without one has its host's end",
+    "hosts.host.Host._time_out": "the same, when there is no answer",
     "sending.Sender._end_pause": "a member is set to None and the loop is woken",
 }
 """Where the Session waits for its host to come again: they do too little to fail."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler_daemon.server import hosts
+from scheduler_daemon.hosts import lines
 from scheduler_daemon.settings import MIB
 from tests.support.inprocess import Json, Peer, Running, request, running
 
@@ -91,7 +91,7 @@ async def test_one_connection_names_only_so_many_sessions(on: Running, peer: Pee
 async def test_all_connections_of_a_user_name_only_so_many_sessions(
     on: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "MOST_NAMES_OF_OWNER", 10)
+    monkeypatch.setattr(lines, "MOST_NAMES_OF_OWNER", 10)
     one, other = await on.peer(), await on.peer()
     await one.call("host.attach", name="h", sessions=[f"a{number}" for number in range(6)])
     names = [f"b{number}" for number in range(5)]

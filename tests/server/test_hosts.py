@@ -8,24 +8,20 @@ from typing import Any
 
 import pytest
 
-from scheduler_daemon.model import FollowUp
-from scheduler_daemon.server.hosts import (
-    LAST_SEEN_KEPT,
-    LATE_KEPT,
-    STALL_SECONDS,
+from scheduler_daemon.hosts.host import LATE_KEPT, STALL_SECONDS, Host, Push
+from scheduler_daemon.hosts.lines import LAST_SEEN_KEPT, Hosts
+from scheduler_daemon.hosts.outcomes import (
     Admitted,
     Busy,
     Closed,
     Gone,
-    Host,
-    Hosts,
     Outcome,
-    Push,
     Refused,
     Silent,
     outcome_of,
     refusal_of,
 )
+from scheduler_daemon.model import FollowUp
 from tests.support.clock import START, ManualClock
 
 UID = 1000

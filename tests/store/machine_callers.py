@@ -19,7 +19,7 @@ from scheduler_daemon.errors import (
 )
 from scheduler_daemon.model import After, OneShot, Reminder
 from scheduler_daemon.rules import first, instant_text
-from scheduler_daemon.store.acts import Key as RequestKey
+from scheduler_daemon.store.acts import RequestKey
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import Created, Draft, Which
 from tests.store.machine import (

@@ -19,7 +19,7 @@ from scheduler_daemon.errors import (
 )
 from scheduler_daemon.model import After, FollowUp, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
-from scheduler_daemon.store.acts import Key, Run
+from scheduler_daemon.store.acts import RequestKey, Run
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import Draft, Limits, Store, Which
 from tests.store.support import (
@@ -218,7 +218,7 @@ async def test_a_late_admission_of_what_was_missed_changes_nothing(store: Store)
 
 
 def snoozed(
-    seconds: float, key: Key | None = None, refusal: NotFuture | None = None
+    seconds: float, key: RequestKey | None = None, refusal: NotFuture | None = None
 ) -> Callable[[Reminder], Draft]:
     def draft_of(old: Reminder) -> Draft:
         made = draft(
@@ -251,7 +251,7 @@ async def test_a_snooze_leaves_the_original_alone_even_where_that_has_ended(stor
 async def test_a_repeated_snooze_finds_its_own_wherever_the_original_is(store: Store) -> None:
     """Also when it has moved, its time has passed, the limit was reached or it is gone."""
     await made(store, HOURLY)
-    key = Key("k1", "snooze r1")
+    key = RequestKey("k1", "snooze r1")
     made_of = snoozed(600, key)
     await store.snooze(ONE, made_of, key, T0, LIMITS)
     await store.transfer(OWNER, "s1", "s2", LIMITS)
@@ -269,7 +269,7 @@ async def test_a_repeated_snooze_finds_its_own_wherever_the_original_is(store: S
 
 async def test_a_snooze_is_refused_like_a_creation(store: Store) -> None:
     await store.create(draft(HOURLY, key="k1"), T0, LIMITS)
-    key = Key("k1", "snooze r1")
+    key = RequestKey("k1", "snooze r1")
     with pytest.raises(IdempotencyConflict):
         await store.snooze(ONE, snoozed(600, key), key, T0, LIMITS)
     with pytest.raises(LimitReached):
@@ -285,7 +285,7 @@ async def test_a_snooze_is_refused_like_a_creation(store: Store) -> None:
 # --- run now
 
 
-async def run(store: Store, key: Key | None = None, limits: Limits = LIMITS) -> Run:
+async def run(store: Store, key: RequestKey | None = None, limits: Limits = LIMITS) -> Run:
     return await store.run_now(ONE, key, T0, limits)
 
 
@@ -332,7 +332,7 @@ async def test_a_repeated_run_finds_its_own_even_after_it_was_sent_or_all_is_gon
     store: Store,
 ) -> None:
     await made(store, HOURLY)
-    key = Key("k1", "run r1")
+    key = RequestKey("k1", "run r1")
     given = await run(store, key)
     await store.record(await pushed_run(store, 1), T0, "host", None)
     again = await run(store, key, Limits(0, 0))
@@ -348,7 +348,7 @@ async def test_a_repeated_run_finds_its_own_even_after_it_was_sent_or_all_is_gon
 async def test_a_run_is_refused_where_too_many_wait_or_nothing_is_left(store: Store) -> None:
     await store.create(draft(After(60), key="k1"), T0, LIMITS)
     with pytest.raises(IdempotencyConflict):
-        await run(store, Key("k1", "run r1"))
+        await run(store, RequestKey("k1", "run r1"))
     limits = Limits(2, 9)
     for _ in range(2):
         await run(store, limits=limits)

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from scheduler_daemon.desk import Bounds, Caller, Desk
+from scheduler_daemon.hosts.host import Host
+from scheduler_daemon.hosts.lines import Hosts
+from scheduler_daemon.hosts.outcomes import outcome_of, refusal_of
 from scheduler_daemon.rules import SELECTORS, instant_text
 from scheduler_daemon.scheduler import Scheduler
-from scheduler_daemon.server.hosts import Host, Hosts, outcome_of, refusal_of
 from scheduler_daemon.service import Service
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.status import StatusBoard
