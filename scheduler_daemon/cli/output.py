@@ -24,6 +24,8 @@ _UNSAFE = (
     "\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+ROOMY = 100
+"""In cells: a narrower terminal has no room for an instant beside how far it is away."""
 _NARROW = 6
 """In cells: what a column keeps as long as others are wider."""
 
@@ -102,11 +104,32 @@ def terminal_width() -> int | None:
         return None
 
 
+def colours() -> bool:
+    """Whether what is said reaches a terminal that is to show colours.
+
+    NO_COLOR with any value but an empty one forbids them (https://no-color.org), TERM=dumb too.
+    """
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def cells(text: str) -> int:
     """How many columns a terminal needs for the text: wide characters two, combining ones none."""
     if text.isascii():
         return len(text)
-    return sum(map(_cells_of, text))
+    return sum(map(_CELLS.__getitem__, text))
+
+
+class _Cells(dict[str, int]):
+    """The cells of each character that was asked for: one page has ten thousands of them."""
+
+    def __missing__(self, character: str) -> int:
+        self[character] = count = _cells_of(character)
+        return count
+
+
+_CELLS = _Cells()
 
 
 def _cells_of(character: str) -> int:
@@ -123,8 +146,10 @@ def cut(text: str, width: int) -> str:
     """The text in at most `width` >= 1 cells, ending in `…` where something is missing."""
     if cells(text) <= width:
         return text
-    kept = sum(end < width for end in accumulate(map(_cells_of, text)))
-    return text[:kept] + "…"
+    if text.isascii():
+        return text[: width - 1] + "…"
+    ends = accumulate(map(_CELLS.__getitem__, text))
+    return text[: next(index for index, end in enumerate(ends) if end >= width)] + "…"
 
 
 def table(
@@ -148,6 +173,11 @@ def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, firm: i
     """A table on stdout, as wide as the terminal; uncut where no terminal reads it."""
     for line in table(headers, rows, terminal_width(), firm=firm):
         say(line)
+
+
+def red(line: str) -> str:
+    """A safe line that a terminal shows in red (ECMA-48, SGR), to its end and no further."""
+    return f"\x1b[31m{line}\x1b[0m"
 
 
 def _shrink(widths: list[int], columns: range, room: int, floor: int) -> None:

@@ -123,6 +123,13 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return number
 
 
+def add_wide(parser: Parser) -> None:
+    """For what is cut to the width of the terminal otherwise."""
+    parser.add_argument(
+        "--wide", action="store_true", help="whole texts and all columns, however wide"
+    )
+
+
 def add_owner(parser: Parser, *, reading: bool) -> None:
     """Whose reminders: an admin may name another user, and for `reading` all of them."""
     group = parser.add_argument_group("for root and the daemon's own user")

@@ -12,7 +12,7 @@ from scheduler_daemon.cli.output import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the classes cost milliseconds to build, and only a type checker reads them
-    from scheduler_daemon.wire.shapes import DispatchSummary, Reminder, WaitingFor
+    from scheduler_daemon.wire.shapes import Dispatch, DispatchSummary, Reminder, WaitingFor
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
@@ -72,6 +72,18 @@ def _again(reminder: Reminder, zone: str | None) -> str:
     return f", and then {reminder['rule_text']}{until}{in_all}"
 
 
+def comes(reminder: Reminder, now: dt.datetime) -> str:
+    """`in 20 min`, `overdue 5 min`, `paused`, `ended 3 d ago`: for one column of a table."""
+    if "ended_at" in reminder:
+        return f"ended {times.relative(times.instant(reminder['ended_at']), now, short=True)}"
+    at = times.instant(reminder["scheduled_at"])
+    if reminder["state"] == "overdue":
+        return f"overdue {times.span(max((now - at).total_seconds(), 0), short=True)}"
+    if reminder["state"] != "scheduled":
+        return reminder["state"]
+    return "not again" if is_past_its_end(reminder) else times.relative(at, now, short=True)
+
+
 def why(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
     """One sentence on why it has not come yet, from `waiting_for`."""
     waiting = reminder["waiting_for"]
@@ -89,9 +101,19 @@ def why(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
     return safe(f"It has been due for {overdue}: {reason}{_attempts(waiting, now)}.")
 
 
-def _ended(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
+def ending(reminder: Reminder) -> str:
+    """`it was delivered`: what ended it; not made safe yet."""
     reason = reminder.get("ended_reason", "")
-    text = f"It will not come again: {_ENDED.get(reason, reason or 'it has ended')}"
+    return _ENDED.get(reason, reason or "it has ended")
+
+
+def words(item: Reminder | Dispatch) -> str:
+    """Its title, where it has one, and its prompt; not made safe yet."""
+    return ": ".join([*([item["title"]] if "title" in item else []), item["prompt"]])
+
+
+def _ended(reminder: Reminder, now: dt.datetime, zone: str | None) -> str:
+    text = f"It will not come again: {ending(reminder)}"
     ended_at = reminder.get("ended_at")
     if ended_at is None:
         return f"{text}."

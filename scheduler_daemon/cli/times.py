@@ -9,7 +9,13 @@ from __future__ import annotations
 import datetime as dt
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 365 * 86_400
-_UNITS = ((_YEAR, "year"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
+_UNITS = (
+    (_YEAR, "year", "y"),
+    (_DAY, "day", "d"),
+    (_HOUR, "hour", "h"),
+    (_MINUTE, "minute", "min"),
+    (1, "second", "s"),
+)
 
 
 class Moment:
@@ -56,25 +62,30 @@ _MEAN_YEAR = 31_556_952
 """Seconds, of the Gregorian calendar: leap days add up to years in some thousand of them."""
 
 
-def span(seconds: float) -> str:
-    """A length of time in words, its two largest units: `1 hour 30 minutes`; seconds >= 0."""
+def span(seconds: float, *, short: bool = False) -> str:
+    """A length of time in its two largest units: `1 hour 30 minutes`, `1 h 30 min`; seconds >= 0.
+
+    The short form is for tables.
+    """
     if seconds >= 10 * _MEAN_YEAR:
-        return f"{int(seconds // _MEAN_YEAR)} years"
+        return f"{int(seconds // _MEAN_YEAR)} {'y' if short else 'years'}"
     unit = 1 if seconds < 10 * _MINUTE else _MINUTE if seconds < _DAY else _HOUR
     rest = round(seconds / unit) * unit
     parts = []
-    for size, name in _UNITS:
+    for size, name, brief in _UNITS:
         count, rest = divmod(rest, size)
         if count:
-            parts.append(f"{count} {name}{'' if count == 1 else 's'}")
+            word = brief if short else name if count == 1 else f"{name}s"
+            parts.append(f"{count} {word}")
         elif parts:
             break  # "1 day 5 seconds" would claim a precision that the words do not have
-    return " ".join(parts[:2]) or "0 seconds"
+    return " ".join(parts[:2]) or ("0 s" if short else "0 seconds")
 
 
-def relative(at: dt.datetime, now: dt.datetime) -> str:
-    """`in 20 minutes`, `5 minutes ago`, or `now` and `just now` where that is no second."""
+def relative(at: dt.datetime, now: dt.datetime, *, short: bool = False) -> str:
+    """`in 20 minutes`, `5 min ago` (short), or `now` and `just now` where that is no second."""
     seconds = (at - now).total_seconds()
     if round(seconds) == 0:
         return "now" if seconds > 0 else "just now"
-    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+    words = span(abs(seconds), short=short)
+    return f"in {words}" if seconds > 0 else f"{words} ago"

@@ -68,6 +68,8 @@ def test_a_cut_never_splits_a_wide_character_over_the_edge() -> None:
     assert output.cut("你好吗", 5) == "你好…"
     assert output.cut("你好吗", 4) == "你…"
     assert output.cut("abc", 1) == "…"
+    assert output.cut("abc", 2) == "a…"
+    assert output.cut("e\u0301e\u0301e\u0301", 2) == "e\u0301…"
 
 
 def test_a_table_without_a_terminal_is_not_cut() -> None:

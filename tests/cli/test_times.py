@@ -44,9 +44,27 @@ def test_a_span_is_said_in_its_two_largest_units(seconds: float, words: str) -> 
     assert times.span(seconds) == words
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (59.6, "1 min"),
+        (90, "1 min 30 s"),
+        (5400, "1 h 30 min"),
+        (90_000, "1 d 1 h"),
+        (86_400 * 800, "2 y 70 d"),
+        (86_400 * 2_912_085, "7973 y"),
+    ],
+)
+def test_a_table_says_a_span_in_short(seconds: float, words: str) -> None:
+    assert times.span(seconds, short=True) == words
+
+
 def test_an_instant_is_said_relative_to_now() -> None:
     assert times.relative(NOW + dt.timedelta(minutes=20), NOW) == "in 20 minutes"
     assert times.relative(NOW - dt.timedelta(minutes=5), NOW) == "5 minutes ago"
+    assert times.relative(NOW + dt.timedelta(hours=4), NOW, short=True) == "in 4 h"
+    assert times.relative(NOW - dt.timedelta(minutes=3), NOW, short=True) == "3 min ago"
     assert times.relative(NOW + dt.timedelta(milliseconds=400), NOW) == "now"
     assert times.relative(NOW - dt.timedelta(milliseconds=400), NOW) == "just now"
 

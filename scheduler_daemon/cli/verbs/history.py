@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from scheduler_daemon import wall
-from scheduler_daemon.cli import connection, exits, output, times
+from scheduler_daemon.cli import connection, exits, output, sentences, times
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
 from scheduler_daemon.cli.parser import Parser, add_owner, owner_of, whole
@@ -67,14 +67,13 @@ def _show(dispatches: list[Dispatch]) -> None:
     for dispatch in dispatches:
         due = times.moment(dispatch["occurrence_at"], None, zone)
         taken = times.moment(dispatch["admitted_at"], None, zone)
-        words = [dispatch["title"]] if "title" in dispatch else []
         cells = [
             dispatch["reminder_id"],
             times.clock(due),
-            times.relative(taken.local, now),
+            times.relative(taken.local, now, short=True),
             dispatch["outcome"],
             dispatch.get("host", ""),
-            ": ".join([*words, dispatch["prompt"]]),
+            sentences.words(dispatch),
         ]
         rows.append([output.safe(cell) for cell in cells])
     output.show_table(["ID", "DUE", "TAKEN", "OUTCOME", "HOST", "WORDS"], rows, firm=4)

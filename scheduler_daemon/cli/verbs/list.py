@@ -6,11 +6,10 @@ import argparse
 import datetime as dt
 
 from scheduler_daemon import wall
-from scheduler_daemon.cli import connection, exits, output, times
+from scheduler_daemon.cli import connection, exits, output, sentences, times
 from scheduler_daemon.cli.exits import MisuseError
 from scheduler_daemon.cli.machine_zone import clock_name
-from scheduler_daemon.cli.parser import Parser, add_owner, owner_of
-from scheduler_daemon.cli.sentences import is_past_its_end
+from scheduler_daemon.cli.parser import Parser, add_owner, add_wide, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a type checker reads the shapes
@@ -20,18 +19,21 @@ if TYPE_CHECKING:  # only a type checker reads the shapes
     from scheduler_daemon.wire.shapes import Reminder
 
 USAGE = "[options]"
-ABOUT = (
-    "Show reminders, one a line: active ones in the order they were made, unless said otherwise."
-)
+ABOUT = """\
+Show reminders, one a line: active ones in the order they were made, unless said
+otherwise.
+
+COMES is how far away its next time is, AT that time on the clock of its rule,
+else of this machine. A terminal narrower than 100 columns has no AT. Lines are
+cut to the width of the terminal and whole where none reads them. Overdue ones
+are red on a terminal, unless NO_COLOR is set."""
 EXAMPLES = """\
   schedctl list
   schedctl list --session s1 --order target
+  schedctl list --state overdue --wide
   schedctl list --kind daily --text build
   schedctl list --due-before "2026-12-24 18:00" --tz Europe/Berlin
   schedctl list --status all --json | grep '"kind": "cron"'"""
-
-_WIDE = 100
-"""In cells: a terminal narrower than this has no room for the time beside the relative one."""
 
 
 def options(parser: Parser) -> None:
@@ -64,6 +66,7 @@ def options(parser: Parser) -> None:
         choices=("created", "target"),
         help="oldest first, or next first (default created)",
     )
+    add_wide(parser)
     add_owner(parser, reading=True)
 
 
@@ -77,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             for reminder in reminders:
                 output.say(output.json_line(reminder))
         elif shown := list(reminders):
-            _show(shown, all_owners=args.all_owners)
+            _show(shown, wide=args.wide, all_owners=args.all_owners)
         else:
             output.note("there is no such reminder" if filters else _nothing(args, client, owner))
     return exits.DONE
@@ -112,36 +115,42 @@ def _nothing(args: argparse.Namespace, client: Client, owner: Any) -> str:
     return f"there is no {what}; `schedctl create --help` shows how to make one"
 
 
-def _show(reminders: list[Reminder], *, all_owners: bool) -> None:
-    now, zone, width = wall.now(), clock_name(), output.terminal_width()
-    headers = ["ID", "COMES", "AT", "SESSION", "RULE", "WORDS"]
-    rows = [_row(reminder, now, zone) for reminder in reminders]
-    if all_owners:
-        headers.insert(1, "OWNER")
-        for row, reminder in zip(rows, reminders, strict=True):
-            row.insert(1, str(reminder["owner_uid"]))
-    if width is not None and width < _WIDE:
-        at = headers.index("AT")
-        for line in (headers, *rows):
-            del line[at]
-    output.show_table(headers, rows, firm=len(headers) - 3)
+def _show(reminders: list[Reminder], *, wide: bool, all_owners: bool) -> None:
+    now, zone = wall.now(), clock_name()
+    width = None if wide else output.terminal_width()
+    headers = _headers(width, wide=wide, all_owners=all_owners)
+    cells = [_cells(reminder, now, zone) for reminder in reminders]
+    rows = [[output.safe(row[header]) for header in headers] for row in cells]
+    head, *lines = output.table(headers, rows, width, firm=headers.index("SESSION"))
+    output.say(head)
+    colours = output.colours()
+    for line, reminder in zip(lines, reminders, strict=True):
+        output.say(output.red(line) if colours and reminder["state"] == "overdue" else line)
 
 
-def _row(reminder: Reminder, now: dt.datetime, zone: str | None) -> list[str]:
-    at = times.moment(reminder["scheduled_at"], None, zone)
-    words = [reminder["title"]] if "title" in reminder else []
-    cells = [
-        reminder["id"],
-        _comes(reminder, at, now),
-        times.clock(at),
-        reminder["session_id"],
-        reminder["rule_text"],
-        ": ".join([*words, reminder["prompt"]]),
+def _headers(width: int | None, *, wide: bool, all_owners: bool) -> list[str]:
+    return [
+        "ID",
+        *(["OWNER"] if all_owners else []),
+        "COMES",
+        *(["AT"] if width is None or width >= output.ROOMY else []),
+        "SESSION",
+        "RULE",
+        *(["WAITS FOR"] if wide else []),
+        "WORDS",
     ]
-    return [output.safe(cell) for cell in cells]
 
 
-def _comes(reminder: Reminder, at: times.Moment, now: dt.datetime) -> str:
-    if reminder["state"] != "scheduled":
-        return reminder["state"]
-    return "not again" if is_past_its_end(reminder) else times.relative(at.local, now)
+def _cells(reminder: Reminder, now: dt.datetime, zone: str | None) -> dict[str, str]:
+    """What stands below each header; not made safe yet."""
+    at = times.moment(reminder["scheduled_at"], reminder.get("scheduled_at_local"), zone)
+    return {
+        "ID": reminder["id"],
+        "OWNER": str(reminder["owner_uid"]),
+        "COMES": sentences.comes(reminder, now),
+        "AT": times.clock(at),
+        "SESSION": reminder["session_id"],
+        "RULE": reminder["rule_text"],
+        "WAITS FOR": sentences.waiting(reminder["waiting_for"], now),
+        "WORDS": sentences.words(reminder),
+    }

@@ -130,7 +130,7 @@ def _row(session: Session, now: dt.datetime) -> list[str]:
     cells = [
         "live" if session["live"] else "cold",
         *(str(session[count]) for count in ("active", "paused", "overdue", "ended")),
-        "" if target is None else times.relative(times.instant(target), now),
+        "" if target is None else times.relative(times.instant(target), now, short=True),
         session["session_id"],
         "; ".join([*waits, *runs, *aside]),
     ]
