@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from scheduler_daemon.cli.main import main
+from scheduler_daemon.cli.verbs import watch
+from scheduler_daemon.errors import PermissionDenied
 from tests.cli.scripted import ScriptedDaemon, serve
 from tests.support.logs import log_put_back
 from tests.support.short import short_path as short_path
@@ -36,6 +38,20 @@ def _no_daemon_of_ones_own(monkeypatch: pytest.MonkeyPatch, short_path: Path) ->
 def daemon(short_path: Path) -> Iterator[ScriptedDaemon]:
     with serve(short_path / "d.sock") as scripted:
         yield scripted
+
+
+@pytest.fixture
+def watched(daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch) -> ScriptedDaemon:
+    """A daemon that goes away after its changes, and refuses the watch that comes back."""
+
+    def answer(params: dict[str, Any]) -> object:
+        if len(daemon.params_of("daemon.watch")) > 1:
+            raise PermissionDenied("not any more")
+        return {}
+
+    daemon.answers["daemon.watch"] = answer
+    monkeypatch.setattr(watch, "PAUSE_SECONDS", 0.01)
+    return daemon
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ Answer: TypeAlias = Callable[[dict[str, Any]], object]
 class ScriptedDaemon:
     """`answers` maps a method to what it answers, from the params; a SchedulerError refuses.
 
+    A ConnectionAbortedError there closes the connection without an answer.
     `calls` are the requests so far. After `host.attach` each of `followups` is pushed, what the
     host answers goes to `admissions`, its errors to `refusals`, and once all are admitted the
     connection is closed. After `daemon.watch` the notifications of `changes` are sent and the
@@ -63,7 +64,10 @@ def serve(path: Path) -> Iterator[ScriptedDaemon]:
                         return
                 if not isinstance(message, Request):
                     continue
-                answer = daemon.answer(message)
+                try:
+                    answer = daemon.answer(message)
+                except ConnectionAbortedError:
+                    return
                 self.wfile.write(encode(answer))
                 if message.method == "daemon.watch" and "result" in answer:
                     self.wfile.write(b"".join(map(encode, daemon.changes)))

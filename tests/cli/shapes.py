@@ -1,8 +1,10 @@
-"""Reminders, receipts and statuses as a daemon would send them."""
+"""Reminders, receipts, changes and statuses as a daemon would send them."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from scheduler_daemon.wire.messages import notification
 
 
 def reminder(number: int = 7, **changes: Any) -> dict[str, Any]:
@@ -14,7 +16,7 @@ def reminder(number: int = 7, **changes: Any) -> dict[str, Any]:
         "rule": {"after_seconds": 1200},
         "prompt": "Check the build",
         "scheduled_at": "2999-12-24T13:20:00.000Z",
-        "rule_text": "once, 20 minutes after it was made",
+        "rule_text": "once, 20 minutes after it was set",
         "status": "active",
         "paused": False,
         "state": "scheduled",
@@ -38,6 +40,14 @@ def receipt(**changes: Any) -> dict[str, Any]:
         "outcome": "admitted",
     }
     return {**base, **changes}
+
+
+def event(change: str = "created", **more: Any) -> dict[str, Any]:
+    return {"id": "r7", "owner_uid": 1000, "session_id": "s1", "change": change, **more}
+
+
+def changed(change: str = "created", **more: Any) -> dict[str, object]:
+    return notification("reminder.changed", event(change, **more))
 
 
 def session(name: str = "s1", **changes: Any) -> dict[str, Any]:
