@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +61,10 @@ class JsonEdit:
 
 @dataclass(frozen=True, slots=True)
 class TomlEdit:
-    """One table of a file in TOML, put behind everything else with a comment before it."""
+    """One table of a file in TOML, put behind everything else with a comment before it.
+
+    Whoever reads the file may have put more into the table since: leave that a person gave, say.
+    """
 
     at: tuple[str, str]
     table: Mapping[str, Any]
@@ -69,47 +73,62 @@ class TomlEdit:
     def put(self, data: bytes | None) -> bytes:
         text = _text(data)
         whole = _toml(text)
-        there = whole.get(self.at[0], {})
-        if not isinstance(there, dict) or there.get(self.at[1], self.table) != self.table:
-            raise InTheWay(f"{'.'.join(self.at)} is there already, and says something else")
-        if self.at[1] in there:
+        if self._is_in(whole):
             return text.encode()
-        newline = _newline(text)
+        newline = "\r\n" if "\r\n" in text else "\n"
         gap = "" if not text.strip("\ufeff") else newline if text.endswith("\n") else newline * 2
-        new = text + gap + self._block(newline)
-        return self._checked(new, {**whole, self.at[0]: {**there, self.at[1]: self.table}})
+        new = text + gap + "".join(line + newline for line in self._lines())
+        tables = {**whole.get(self.at[0], {}), self.at[1]: self.table}
+        return self._checked(new, {**whole, self.at[0]: tables})
 
     def cut(self, data: bytes) -> bytes | None:
         text = _text(data)
         whole = _toml(text)
-        there = whole.get(self.at[0], {})
-        if self.at[1] not in there:
+        if not self._is_in(whole):
             return data
-        newline = _newline(text)
-        before, found, after = text.partition(self._block(newline))
-        if not found:
-            raise InTheWay(f"{'.'.join(self.at)} says something else now")
-        left = {key: each for key, each in there.items() if key != self.at[1]}
-        rest = {**whole, self.at[0]: left}
-        if before.endswith(newline * 2):
-            before = before.removesuffix(newline)
-        return self._checked(before + after, rest if left else _without(rest, self.at[0]))
+        tables = {key: each for key, each in whole[self.at[0]].items() if key != self.at[1]}
+        return self._checked("".join(self._left(text)), {**whole, self.at[0]: tables})
 
     def members(self) -> dict[str, Any]:
         return {"at": self.at, "table": self.table, "comment": self.comment}
 
-    def _block(self, newline: str) -> str:
+    def _is_in(self, whole: Mapping[str, Any]) -> bool:
+        """Whether the table is there, with more or without. Raises InTheWay for another."""
+        tables = whole.get(self.at[0], {})
+        there = tables.get(self.at[1], {}) if isinstance(tables, dict) else None
+        if there == {}:
+            return False
+        if not isinstance(there, dict) or not self.table.items() <= there.items():
+            raise InTheWay(f"{'.'.join(self.at)} is there, and says something else")
+        return True
+
+    def _lines(self) -> list[str]:
         lines = [f"# {self.comment}", f"[{'.'.join(self.at)}]"]
-        lines += [f"{key} = {_toml_value(value)}" for key, value in self.table.items()]
-        return "".join(line + newline for line in lines)
+        return [*lines, *(f"{key} = {_toml_value(value)}" for key, value in self.table.items())]
+
+    def _left(self, text: str) -> list[str]:
+        """The lines without the table, those below it and its comment; others' comments stay."""
+        kept: list[str] = []
+        ours = False
+        for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+            words = line.strip()
+            if words.startswith("["):
+                ours = words.startswith(tuple(f"[{'.'.join(self.at)}{end}" for end in "]."))
+            if words == self._lines()[0]:
+                if kept and not kept[-1].strip():
+                    kept.pop()
+            elif not ours or not words or words.startswith("#"):
+                kept.append(line)
+        return kept
 
     def _checked(self, text: str, wanted: Mapping[str, Any]) -> bytes:
+        """The text, which means this. Raises Broken where it does not."""
         try:
-            if _toml(text) == wanted:
+            if {self.at[0]: {}, **_toml(text)} == wanted:
                 return text.encode()
         except Broken:
             pass
-        raise Broken(f"a table [{'.'.join(self.at)}] behind the rest would not be read as one")
+        raise Broken(f"[{'.'.join(self.at)}] cannot stand there as a table of its own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +165,6 @@ def _text(data: bytes | None) -> str:
         return (data or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise Broken(f"byte {error.start} is not UTF-8") from None
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
-
-
-def _without(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: each for name, each in table.items() if name != key}
 
 
 def _toml(text: str) -> dict[str, Any]:

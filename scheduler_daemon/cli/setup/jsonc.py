@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 Value: TypeAlias = "bool | int | str | list[Value] | dict[str, Value]"
 """What is written: as JSON has it, without null and fractions."""
@@ -20,7 +21,13 @@ Plain: TypeAlias = "str | tuple[object, ...]"
 _TRIVIA = re.compile(r"(?:[ \t\r\n]|//[^\r\n]*|/\*[\s\S]*?\*/)*")
 _SCALAR = re.compile(r"(?:true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\b")
 _CLOSING = {"{": "}", "[": "]"}
-_DECODER = json.JSONDecoder()
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse)
 
 
 class Broken(ValueError):
@@ -34,9 +41,9 @@ class Node:
     start: int
     end: int
     text: str | None
-    """A string as it is meant, a number or word as it is written; None for objects and arrays."""
+    """A string as it is meant, anything else as it is written; None where there are members."""
     opening: str
-    """`{` of an object, `[` of an array, `"` of a string, else nothing."""
+    """`{` of an object, `[` of an array, `"` of a string, nothing of what has its own text."""
     members: list[Member] = field(default_factory=list)
 
     def get(self, key: str) -> Member | None:
@@ -55,10 +62,14 @@ class Member:
     """Where the comma behind it stands."""
 
 
-def parse(text: str) -> Node | None:
-    """The value of a text; None where it holds comments at most. Raises Broken."""
+def parse(text: str, at: Sequence[str] = ()) -> Node | None:
+    """The value of a text; None where it holds comments at most. Raises Broken.
+
+    It is told apart on the way of the names `at`, and below. What stands beside is read by
+    something faster, and keeps its own text: files of an agent have megabytes of it.
+    """
     try:
-        return _Reader(text).whole()
+        return _Reader(text).whole(at)
     except RecursionError:
         raise Broken("it is nested too deeply") from None
 
@@ -83,30 +94,42 @@ class _Reader:
         self._text = text
         self._at = 1 if text.startswith("\ufeff") else 0
 
-    def whole(self) -> Node | None:
+    def whole(self, at: Sequence[str]) -> Node | None:
         self._skip()
         if self._at == len(self._text):
             return None
-        node = self._value()
+        node = self._value(at)
         self._skip()
         if self._at < len(self._text):
             raise self._broken("something stands behind the end")
         return node
 
-    def _value(self) -> Node:
+    def _value(self, at: Sequence[str] | None) -> Node:
+        """The value here; `at` is what is left of the way, None beside it."""
+        if at is None and (quick := self._quick()):
+            return quick
         start = self._at
         opening = self._text[start : start + 1]
         if opening == '"':
             text = self._string()
             return Node(start, self._at, text, opening)
         if opening in _CLOSING:
-            members = self._members(_CLOSING[opening], named=opening == "{")
+            members = self._members(opening, at)
             return Node(start, self._at, None, opening, members)
         found = _SCALAR.match(self._text, start)
         if found is None:
             raise self._broken("a value is missing" if opening else "it ends too early")
         self._at = found.end()
         return Node(start, self._at, found[0], "")
+
+    def _quick(self) -> Node | None:
+        """The value here as it is written; None where it is no JSON without comments."""
+        start = self._at
+        try:
+            _, self._at = _DECODER.raw_decode(self._text, start)
+        except ValueError:
+            return None
+        return Node(start, self._at, self._text[start : self._at], "")
 
     def _string(self) -> str:
         try:
@@ -117,8 +140,10 @@ class _Reader:
         assert isinstance(text, str)  # it began with a quotation mark
         return text
 
-    def _members(self, closing: str, *, named: bool) -> list[Member]:
+    def _members(self, opening: str, at: Sequence[str] | None) -> list[Member]:
         """All up to the closing bracket, which is passed."""
+        closing = _CLOSING[opening]
+        member = self._member if opening == "{" else self._element
         members: list[Member] = []
         self._at += 1
         while True:
@@ -127,15 +152,16 @@ class _Reader:
                 return members
             if members and members[-1].comma is None:
                 raise self._broken("a comma is missing")
-            members.append(self._member(named=named))
+            members.append(member(at))
             self._skip()
             if self._takes(","):
                 members[-1].comma = self._at - 1
 
-    def _member(self, *, named: bool) -> Member:
+    def _element(self, at: Sequence[str] | None) -> Member:
+        return Member(self._at, None, self._value(None if at else at))
+
+    def _member(self, at: Sequence[str] | None) -> Member:
         start = self._at
-        if not named:
-            return Member(start, None, self._value())
         if self._text[start : start + 1] != '"':
             raise self._broken("a name in quotation marks is missing")
         key = self._string()
@@ -143,7 +169,9 @@ class _Reader:
         if not self._takes(":"):
             raise self._broken("a colon is missing")
         self._skip()
-        return Member(start, key, self._value())
+        if at:
+            at = at[1:] if at[0] == key else None
+        return Member(start, key, self._value(at))
 
     def _takes(self, mark: str) -> bool:
         found = self._text.startswith(mark, self._at)

@@ -38,7 +38,7 @@ def state(text: str, piece: Piece) -> State:
 
     Raises Broken, InTheWay.
     """
-    there = _walk(parse(text), piece)[1]
+    there = _walk(parse(text, piece.at), piece)[1]
     if there is None or piece.listed:
         return "missing" if there is None or _element(there, piece) is None else "there"
     return "there" if plain(there) == meaning(piece.value) else "other"
@@ -49,7 +49,7 @@ def put(text: str, piece: Piece) -> str:
 
     Raises Broken, InTheWay.
     """
-    root = parse(text)
+    root = parse(text, piece.at)
     holders, there = _walk(root, piece)
     value: Value = [piece.value] if piece.listed and there is None else piece.value
     for name in reversed(piece.at[max(len(holders), 1) :]):
@@ -59,7 +59,7 @@ def put(text: str, piece: Piece) -> str:
     holder = there or holders[-1]
     key = None if there else piece.at[len(holders) - 1]
     new = _grown(text, root, holder, key, value)
-    now = _read_again(new)
+    now = _read_again(new, piece)
     grown = next(node for node in _all(now) if node.start == holder.start)
     ours = grown.members[-1]
     same = plain(now, but=ours) == plain(root)
@@ -70,7 +70,7 @@ def put(text: str, piece: Piece) -> str:
 
 def take(text: str, piece: Piece) -> str:
     """The text without the piece, which is there. Raises Broken, InTheWay."""
-    root = parse(text)
+    root = parse(text, piece.at)
     holders, there = _walk(root, piece)
     assert root is not None  # or it would be missing
     assert there is not None
@@ -81,7 +81,7 @@ def take(text: str, piece: Piece) -> str:
     for neat in (True, False):  # a comment up to the end of its line may need what stands around
         new = _shrunk(text, holder, ours, neat=neat)
         try:
-            if plain(_read_again(new)) == left:
+            if plain(_read_again(new, piece)) == left:
                 return new
         except Broken:
             continue
@@ -117,8 +117,8 @@ def _all(node: Node) -> Iterator[Node]:
         yield from _all(member.node)
 
 
-def _read_again(text: str) -> Node:
-    root = parse(text)
+def _read_again(text: str, piece: Piece) -> Node:
+    root = parse(text, piece.at)
     assert root is not None  # nothing takes all away
     return root
 
@@ -127,10 +127,7 @@ def _from_nothing(text: str, value: Value) -> str:
     """The whole value behind what a text without a value has: blanks and comments."""
     newline = _newline_of(text)
     gap = newline if text.strip(_BLANK + "\ufeff") and text[-1] not in "\r\n" else ""
-    new = text + gap + json.dumps(value, indent=2).replace("\n", newline) + newline
-    if plain(_read_again(new)) != meaning(value):
-        raise Broken("this cannot be written behind its comments")
-    return new
+    return text + gap + json.dumps(value, indent=2).replace("\n", newline) + newline
 
 
 def _grown(text: str, root: Node, holder: Node, key: str | None, value: Value) -> str:

@@ -9,6 +9,7 @@ import shutil
 from scheduler_daemon.cli import asking, exits, extras, output
 from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
+from scheduler_daemon.errors import SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,11 +41,10 @@ EXAMPLES = """\
 
 def options(parser: Parser) -> None:
     parser.add_argument("kind", choices=KINDS, metavar="AGENT", help=" or ".join(KINDS))
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
+    parser.add_argument(
         "--dry-run", action="store_true", help="show what would change, and do nothing"
     )
-    how.add_argument("--undo", action="store_true", help="take it out again")
+    parser.add_argument("--undo", action="store_true", help="take it out again")
     asking.add_yes(parser)
     group = parser.add_argument_group("for mcp-json")
     group.add_argument("--file", metavar="FILE", help="write it there, beside what it has")
@@ -104,9 +104,13 @@ def _places() -> Places:
 
 def _entry(args: argparse.Namespace) -> Object:
     from scheduler_daemon.cli.setup import agents, place
+    from scheduler_daemon.mcp.session import checked
 
     if args.session is not None:
-        which = ["--session", args.session]
+        try:
+            which = ["--session", checked(args.session)]
+        except SchedulerError as error:
+            raise MisuseError(error.message) from None
     else:
         which = ["--session-from-env", args.session_from_env]
     return agents.any_client(place.server(args.socket), which)
@@ -136,8 +140,10 @@ def _undo(args: argparse.Namespace) -> int:
     if not done:
         raise FailedError(f"{args.kind} was not set up from here; nothing was changed")
     changes = [change for change in done if change.before != change.after]
+    _show(args, changes)
+    if args.dry_run:
+        return _done(args, changes, "")
     if changes:
-        _show(args, changes)
         _agree(args, changes)
     changing.undo(of, records)
     return _done(args, changes, f"what setup wrote for {args.kind} is gone")
