@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import sqlite3
-import tempfile
 from contextlib import closing
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+from bench.setting import Setting
 from scheduler_daemon.clock import SystemClock
 from scheduler_daemon.model import After
 from scheduler_daemon.retention import Retention
@@ -51,28 +51,34 @@ class _Trusted(SystemClock):
         return 1e9
 
 
-def run() -> str:
+def run(setting: Setting) -> None:
     """Measure creations alone, and beside retention until it has removed all that is old."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scheduler.db"
+    for _ in range(setting.runs):
+        _run(setting)
+
+
+def _run(setting: Setting) -> None:
+    receipts, ended = setting.size(RECEIPTS), setting.size(ENDED)
+    with setting.place() as folder:
+        path = folder / "scheduler.db"
         clock = _Trusted()
         create_file(path)
         migrate(path, instant_text(clock.now()))
         with closing(sqlite3.connect(path)) as conn, conn:
             then = instant_text(clock.now() - dt.timedelta(days=40))
-            values = {"then": then, "ended": ENDED, "receipts": RECEIPTS}
+            values = {"then": then, "ended": ended, "receipts": receipts}
             for statement in (_REMINDERS, _RECEIPTS, _WORDS):
                 conn.execute(statement, values)
         try:
-            return asyncio.run(_measure(path, clock))
+            asyncio.run(_measure(setting, path, clock))
         finally:
             clock.close()
 
 
-async def _measure(path: Path, clock: SystemClock) -> str:
+async def _measure(setting: Setting, path: Path, clock: SystemClock) -> None:
     store = await Store.open(path, monotonic=clock.monotonic, wait_seconds=10, failed=print)
     try:
-        alone = [await _create(store, clock) for _ in range(3000)]
+        alone = [await _create(store, clock) for _ in range(setting.size(3000, 10))]
         retention = Retention(clock, store, Keep(30, 200, 30), lambda _: None)
         start = perf_counter()
         retention.look()
@@ -84,15 +90,11 @@ async def _measure(path: Path, clock: SystemClock) -> str:
         seconds = perf_counter() - start
     finally:
         await store.close()
-    with closing(sqlite3.connect(path)) as conn:
-        left = conn.execute("SELECT count(*) FROM dispatches").fetchone()
-    return (
-        f"{RECEIPTS} receipts and {ENDED} ended reminders were removed in {seconds:.1f} s;"
-        f" {left[0]} receipts are left\n"
-        f"a creation takes, in ms:{'median':>12}{'99 %':>9}{'longest':>9}{'count':>8}\n"
-        + _line("alone", alone)
-        + _line("beside it", beside)
-    )
+    setting.report.add("receipts removed", setting.size(RECEIPTS) / seconds, "rows/s")
+    for name, found in (("alone", alone), ("beside it", beside)):
+        late = sorted(found)
+        setting.report.add(f"a creation {name}: p50", median(late), "ms")
+        setting.report.add(f"a creation {name}: p99", late[len(late) * 99 // 100], "ms")
 
 
 async def _create(store: Store, clock: SystemClock) -> float:
@@ -103,9 +105,3 @@ async def _create(store: Store, clock: SystemClock) -> float:
     start = perf_counter()
     await store.create(draft, now, Limits(10**9, 10**9))
     return (perf_counter() - start) * 1000
-
-
-def _line(name: str, found: list[float]) -> str:
-    found = sorted(found)
-    late = found[len(found) * 99 // 100]
-    return f"{name:<24}{median(found):12.2f}{late:9.2f}{found[-1]:9.2f}{len(found):8}\n"
