@@ -17,7 +17,7 @@ from scheduler_daemon.cli import main as schedctl
 from scheduler_daemon.settings import SCHEMA
 from tests.support.fresh import unmeasured
 
-FOR_DEVELOPERS = {"dev", "fuzz", "release"}
+FOR_DEVELOPERS = {"bench", "dev", "fuzz", "release"}
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
