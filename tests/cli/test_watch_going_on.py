@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from scheduler_daemon.cli.stage import Stage
 from scheduler_daemon.errors import PermissionDenied
 from tests.cli import shapes
 from tests.cli.conftest import Ended
-from tests.cli.scripted import ScriptedDaemon
+from tests.cli.scripted import Answer, ScriptedDaemon
 from tests.support.process import Lines
 
 Schedctl = Callable[..., Ended]
@@ -24,11 +25,8 @@ WATCH = (sys.executable, "-m", "scheduler_daemon.cli", "watch")
 WENT = "schedctl: the daemon closed the connection; this goes on when it is back"
 
 
-def comes_back() -> Callable[[dict[str, Any]], object]:
-    """Answers of a daemon that goes away twice, and is out of reach in between."""
-    answers: Iterator[dict[str, Any] | Exception] = iter(
-        ({}, ConnectionAbortedError(), {}, PermissionDenied("not any more"))
-    )
+def one_by_one(answers: Iterator[object]) -> Answer:
+    """The next of these at each call; an exception is raised."""
 
     def answer(params: dict[str, Any]) -> object:
         given = next(answers)
@@ -42,7 +40,8 @@ def comes_back() -> Callable[[dict[str, Any]], object]:
 def test_it_goes_on_when_the_daemon_comes_back_and_says_that_changes_may_be_missing(
     schedctl: Schedctl, watched: ScriptedDaemon
 ) -> None:
-    watched.answers["daemon.watch"] = comes_back()
+    unreachable, refused = ConnectionAbortedError(), PermissionDenied("not any more")
+    watched.answers["daemon.watch"] = one_by_one(iter(({}, unreachable, {}, refused)))
     watched.changes = [shapes.changed("deleted")]
     ended = schedctl("watch", "--json")
     assert [json.loads(line) for line in ended.out.splitlines()] == [
@@ -101,7 +100,8 @@ def test_ctrl_c_ends_it_quietly_and_each_line_was_out_before(watched: ScriptedDa
 
 
 def test_ctrl_c_ends_it_quietly_while_the_daemon_is_away(watched: ScriptedDaemon) -> None:
-    watched.answers["daemon.watch"] = comes_back()
+    answers = chain([{}], repeat(ConnectionAbortedError()))
+    watched.answers["daemon.watch"] = one_by_one(answers)
     with subprocess.Popen(
         [*WATCH, "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as watching:
