@@ -36,7 +36,7 @@ from scheduler_daemon.store.database import (
     make_private,
 )
 from scheduler_daemon.store.migrate import migrate as bring_up_to_date
-from scheduler_daemon.store.standing import lost_frames
+from scheduler_daemon.store.standing import is_log_broken, lost_frames
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.store.upkeep import note_zone_data
 from scheduler_daemon.systemd import Manager, SocketsRefused, adopted_socket
@@ -186,10 +186,11 @@ class Daemon:
         async with AsyncExitStack() as at_end:
             self._handle_signals(at_end)
             at_end.callback(_take(path).release)
+            broken = is_log_broken(path)
             await self._while_locked(self._until_free(path))
             if self._stop.is_set():
                 return
-            lost = lost_frames(path)
+            lost = lost_frames(path, log_was_broken=broken)
             self._manager.status("starting: brings the database up to date")
             bring_up_to_date(path, instant_text(self._clock.now()))
             store = await self._open(path)

@@ -28,7 +28,7 @@ from scheduler_daemon.store.finding import FIX, Finding, fixable
 from scheduler_daemon.store.findings import in_rows
 from scheduler_daemon.store.migrate import differences, known, pending
 from scheduler_daemon.store.row_mending import mend_rows
-from scheduler_daemon.store.standing import lost_frames
+from scheduler_daemon.store.standing import is_log_broken, lost_frames
 from scheduler_daemon.store.whole import damage
 
 LITTLE_DISK_BYTES = 64 << 20
@@ -107,7 +107,8 @@ def _around(path: Path) -> Iterator[Finding]:
 
 def _lost(path: Path) -> Iterator[Finding]:
     """Seen once: whoever opens the file after a kill, with this or with `sqlite3`, ends the log."""
-    pages = lost_frames(path) if holder(path) is None else 0
+    broken = is_log_broken(path)
+    pages = lost_frames(path, log_was_broken=broken) if holder(path) is None else 0
     if pages:
         yield Finding(
             "lost",

@@ -140,11 +140,11 @@ class Standing:
             reserve(conn, self._file)
 
     def note(self) -> None:
-        """A commit is in the log: a later start sees when it is there no more.
+        """What is in the log now, after a commit or a start: a later start sees when it is gone.
 
         The mark says what the index does, what the log's origin is (lineage.py) and which page was
-        written last (log_file.py). It is not forced to the disk: when power fails it may be older
-        than the log, never newer.
+        written last (log_file.py). It is not forced to the disk: after a kill in between, or when
+        power fails, it may be older than the log, never newer.
         """
         self._signed |= self._signs
         if self._file is None or self._index is None or self._log is None or self._mark is None:
@@ -160,17 +160,27 @@ class Standing:
             os.pwrite(self._mark, said.note() + b"".join(self._origin) + page, 0)
 
 
-def lost_frames(path: Path) -> int:
+def is_log_broken(path: Path) -> bool:
+    """Whether a log is there that SQLite will not take.
+
+    To be asked before anything opens the file: who does makes a log that is empty at first.
+    """
+    with suppress(OSError):  # what is wrong with the file is said by who uses it
+        return is_broken(path.with_name(f"{path.name}-wal"))
+    return False
+
+
+def lost_frames(path: Path, *, log_was_broken: bool) -> int:
     """How many frames of its log a process noted before it was killed and are there no more.
 
-    To be asked before anything else opens the file: whoever closes it last empties the log.
+    To be asked before anybody closes the file: who is the last empties the log.
     """
     mark = _first_bytes(path.with_name(f"{path.name}.mark"))
     noted = said_by(mark)
     if noted is None:
         return 0
     try:
-        if is_broken(path.with_name(f"{path.name}-wal")):
+        if log_was_broken:
             return 0 if is_brought_over(path, mark[MARK_BYTES:]) else noted.frames
         found = said_by(_recovered(path))
     except (OSError, sqlite3.Error):  # what is wrong with the file is said by who uses it

@@ -70,6 +70,7 @@ class Store:
             await writing.close()
             raise
         standing = Standing(path)
+        standing.note()  # what a kill kept from being noted was judged as it lay there
         writer = Writer(
             writing,
             standing,

@@ -23,6 +23,7 @@ from scheduler_daemon.service import Service
 from scheduler_daemon.session_care import SessionCare
 from scheduler_daemon.sessions import SessionState
 from scheduler_daemon.store import migrate, receipts
+from scheduler_daemon.store.standing import Standing
 from scheduler_daemon.store.store import Store
 from scheduler_daemon.store.writer import Writer
 
@@ -50,7 +51,14 @@ POINTS = frozenset(
     {f"{side}_commit.{what}" for side in ("before", "after") for what in (*COMMITS, *UPKEEP)}
     | {"before_commit.migration", "after_commit.migration", "migration_statement"}
     | {"copying", "copied", "after_copy"}
-    | {"before_push", "after_push", "admission_read", "before_receipt_row", "after_receipt_row"}
+    | {
+        "before_mark",
+        "before_push",
+        "after_push",
+        "admission_read",
+        "before_receipt_row",
+        "after_receipt_row",
+    }
     | {"file_made", "after_lock", "after_open", "after_bind", "before_ready"}
     | {"listener_closed", "stopping", "before_close", "after_close"}
 )
@@ -139,6 +147,7 @@ def _wrap_commits(reached: Callable[[str], None]) -> None:
         _writing.set("retention" if name == "_slice" else name)
         return await upkeep(self, act, patient=patient)
 
+    _wrap(Standing, "note", before=lambda: reached("before_mark"))
     Writer.run = tagged_run  # type: ignore[method-assign]
     Writer._together = noted_together  # type: ignore[method-assign]
     Writer._finish = told_finish  # type: ignore[method-assign]

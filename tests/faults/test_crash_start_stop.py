@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,27 @@ def test_killed_while_it_stops_what_was_answered_is_written_and_what_was_not_com
     build.stop()
     assert sorted(came) == sorted(set(occurrences(host)) - set(written))
     check_once_each(build, ids, written + came)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_killed_between_a_commit_and_its_mark_nothing_is_called_lost(
+    build: TestBuild, end: signal.Signals
+) -> None:
+    """Not by the next life, which writes nothing, and not by the one after it."""
+    build.crash_at = "before_mark:5"
+    build.begin()
+    build.logged("daemon_started")
+    with suppress(ConnectionError):
+        for number in range(5):
+            build.peer().create("s", f"{number}", after_seconds=600)
+    build.crashed()
+    build.crash_at = ""
+    made = build.table("reminders")
+    for _ in range(3):
+        build.start()
+        build.kill() if end == signal.SIGKILL else build.stop()
+    assert build.table("reminders") == made
+    assert build.events("writes_lost") == []
 
 
 @pytest.mark.parametrize("side", ["before", "after"])

@@ -18,6 +18,7 @@ from scheduler_daemon.model import After, At, Cron, Daily, Every, FollowUp, Inst
 from scheduler_daemon.rules import first, instant_text
 from scheduler_daemon.store.database import create_file
 from scheduler_daemon.store.migrate import migrate
+from scheduler_daemon.store.standing import is_log_broken, lost_frames
 from scheduler_daemon.store.store import Draft, Limits, Store
 
 T0 = dt.datetime(2026, 3, 2, 12, 0, tzinfo=dt.UTC)
@@ -87,6 +88,11 @@ def taken_by_another(path: Path) -> Iterator[None]:
         (version,) = conn.execute("PRAGMA user_version").fetchone()
         conn.execute(f"PRAGMA user_version = {version}")
         yield
+
+
+def lost(path: Path) -> int:
+    """What the next start would call lost."""
+    return lost_frames(path, log_was_broken=is_log_broken(path))
 
 
 @contextmanager

@@ -367,7 +367,7 @@ def test_a_newer_schema_little_disk_and_lost_writes_are_told(
     path: Path, kept: list[Reminder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scheduler_daemon.store.doctor.LITTLE_DISK_BYTES", 1 << 62)
-    monkeypatch.setattr("scheduler_daemon.store.doctor.lost_frames", lambda _: 7)
+    monkeypatch.setattr("scheduler_daemon.store.doctor.lost_frames", lambda *_, **__: 7)
     with by_hand(path) as conn:
         conn.execute("PRAGMA user_version = 99")
     assert {"schema", "disk", "lost"} <= {each.code for each in look(path)}

@@ -20,8 +20,8 @@ from scheduler_daemon.store.log_file import (
     last_page,
     said_by,
 )
-from scheduler_daemon.store.standing import LOG_CHANGED, Standing, lost_frames
-from tests.store.support import new_file
+from scheduler_daemon.store.standing import LOG_CHANGED, Standing
+from tests.store.support import lost, new_file
 
 
 class Written:
@@ -126,13 +126,13 @@ def test_what_was_noted_and_is_in_no_log_any_more_is_lost(written: Written) -> N
         os.ftruncate(written.log, 0)
         assert standing.wrong() == LOG_CHANGED
         standing.keep()
-    assert lost_frames(written.path) > 0
+    assert lost(written.path) > 0
     Path(f"{written.path}.mark").write_bytes(b"")
-    assert lost_frames(written.path) == 0
+    assert lost(written.path) == 0
 
 
 def test_a_log_with_all_that_was_noted_has_lost_nothing(written: Written) -> None:
     with closing(Standing(written.path)) as standing:
         standing.note()
         assert standing.wrong() is None
-    assert lost_frames(written.path) == 0
+    assert lost(written.path) == 0

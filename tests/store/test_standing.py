@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_daemon.store.standing import CUT_OFF, MOVED, Standing, lost_frames
-from tests.store.support import by_hand, new_file
+from scheduler_daemon.store.standing import CUT_OFF, MOVED, Standing
+from tests.store.support import by_hand, lost, new_file
 
 
 @pytest.fixture
@@ -69,4 +69,4 @@ def test_a_file_that_shrank_to_what_its_header_says_stands(file: Path) -> None:
 
 
 def test_what_cannot_be_asked_for_lost_writes_has_lost_none(tmp_path: Path) -> None:
-    assert lost_frames(tmp_path / "none") == 0
+    assert lost(tmp_path / "none") == 0
