@@ -224,7 +224,7 @@ async def test_a_write_that_fails_is_logged_and_tried_again_at_the_next_look(
 async def test_between_two_slices_others_have_the_disk_for_as_long_as_one_took(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler_daemon.store.retention.SLICE", 1)
+    monkeypatch.setattr("scheduler_daemon.store.retention.REMOVED", 1)
     for _ in range(3):
         await ended(world)
     await world.advance(MONTH)

@@ -305,12 +305,13 @@ ORDER BY d.number LIMIT :count
 
 -- name: remove_receipt
 -- A receipt goes.
-DELETE FROM dispatches WHERE number = :number
+DELETE FROM dispatches WHERE number = :number RETURNING reminder_number, words_revision
 
 -- name: remove_unsent_words
--- Former words of a reminder that none of its receipts refers to.
-DELETE FROM past_words WHERE reminder_number = :number AND words_revision NOT IN (
-  SELECT words_revision FROM dispatches WHERE reminder_number = :number)
+-- Former words of a reminder, where none of its receipts refers to them.
+DELETE FROM past_words WHERE reminder_number = :number AND words_revision = :words
+  AND NOT EXISTS (SELECT 1 FROM dispatches
+    WHERE reminder_number = :number AND words_revision = :words)
 
 -- name: ended_before
 -- Reminders that ended before an instant after a place, and whether a run of theirs still waits.

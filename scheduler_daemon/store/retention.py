@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,7 +14,10 @@ from scheduler_daemon.store.lookups import START, Place, column, of, value
 from scheduler_daemon.store.queries import QUERIES
 
 SLICE = 40
-"""Rows that one slice looks at, and at most so many receipts, reminders or keys that it removes."""
+"""Rows that one slice looks at."""
+
+REMOVED = 4
+"""Receipts, reminders or keys that one slice removes at most: with each may go 128 KiB of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +60,10 @@ def old_receipts(
 ) -> Part:
     """Receipts older than `history_days`."""
     rows = _after(conn, "old_receipts", _limits(keep, now), mark)
-    going = [row for row in rows if not row[3]]
+    going, part = _part(rows)
     if remove:
-        _remove_receipts(conn, [row[1] for row in going])
-        _remove_words(conn, {row[2] for row in going})
-    return _part(rows, len(going))
+        _remove_receipts(conn, going)
+    return part
 
 
 def receipts_beyond(
@@ -79,13 +81,11 @@ def receipts_beyond(
     rows = conn.execute(QUERIES["receipts_after"], values).fetchall()
     part = Part(done=len(rows) < SLICE, mark=mark)
     for number in dict.fromkeys(row[1] for row in rows):
-        beyond = _beyond(conn, number, keep.history_per_reminder, SLICE - part.found)
+        beyond = _beyond(conn, number, keep.history_per_reminder, REMOVED - part.found)
         part.found += len(beyond)
         if remove and beyond:
             _remove_receipts(conn, beyond)
-            if not _beyond(conn, number, keep.history_per_reminder, 1):
-                _remove_words(conn, [number])
-        if part.found == SLICE:
+        if part.found == REMOVED:
             part.done = False
             return part
     # Numbers are given out again when the newest receipts went with their Session.
@@ -100,8 +100,7 @@ def ended_reminders(
 ) -> Part:
     """Reminders that ended before `ended_days`; one that was asked for by hand is still to come."""
     rows = _after(conn, "ended_before", _limits(keep, now), mark)
-    going = [row[1] for row in rows if not row[3]]
-    part = _part(rows, len(going))
+    going, part = _part(rows)
     if remove:
         for number in going:
             conn.execute(QUERIES["key_gone"], {"number": number, "now": instant_text(now)})
@@ -115,12 +114,12 @@ def gone_keys(
     conn: sqlite3.Connection, keep: Keep, now: Instant, mark: Place, remove: bool
 ) -> Part:
     """Idempotency keys whose reminder is gone for `ended_days`."""
-    values = _limits(keep, now) | {"count": SLICE}
+    values = _limits(keep, now) | {"count": REMOVED}
     rows = conn.execute(QUERIES["keys_gone_before"], values).fetchall()
     if remove:
         for owner, session, key in rows:
             conn.execute(QUERIES["remove_key"], of((owner, session)) | {"key": key})
-    return Part(done=len(rows) < SLICE, mark=mark, found=len(rows))
+    return Part(done=len(rows) < REMOVED, mark=mark, found=len(rows))
 
 
 def _limits(keep: Keep, now: Instant) -> dict[str, Any]:
@@ -138,11 +137,17 @@ def _after(
     return conn.execute(QUERIES[name], values).fetchall()
 
 
-def _part(rows: list[tuple[str, int, int, int]], found: int) -> Part:
-    """What stays is passed over; a later pass begins at the first again."""
-    if len(rows) < SLICE:
-        return Part(done=True, mark=START, found=found)
-    return Part(done=False, mark=rows[-1][:2], found=found)
+def _part(rows: list[tuple[str, int, int, int]]) -> tuple[list[int], Part]:
+    """The numbers of what goes; what stays is passed over, a later pass begins at the first."""
+    going = [row for row in rows if not row[3]][:REMOVED]
+    if len(going) == REMOVED:
+        part = Part(done=False, mark=going[-1][:2])
+    elif len(rows) == SLICE:
+        part = Part(done=False, mark=rows[-1][:2])
+    else:
+        part = Part(done=True, mark=START)
+    part.found = len(going)
+    return [row[1] for row in going], part
 
 
 def _beyond(conn: sqlite3.Connection, number: int, keep: int, count: int) -> list[int]:
@@ -154,9 +159,10 @@ def _beyond(conn: sqlite3.Connection, number: int, keep: int, count: int) -> lis
 
 
 def _remove_receipts(conn: sqlite3.Connection, numbers: list[int]) -> None:
-    conn.executemany(QUERIES["remove_receipt"], [{"number": each} for each in numbers])
-
-
-def _remove_words(conn: sqlite3.Connection, reminders: Iterable[int]) -> None:
-    """Words of reminders whose receipts went, where no other receipt refers to them."""
-    conn.executemany(QUERIES["remove_unsent_words"], [{"number": each} for each in reminders])
+    """With them go their words, where no other receipt refers to those."""
+    words = {
+        conn.execute(QUERIES["remove_receipt"], {"number": each}).fetchone() for each in numbers
+    }
+    for number, revision in sorted(words):
+        values = {"number": number, "words": revision}
+        conn.execute(QUERIES["remove_unsent_words"], values)

@@ -17,7 +17,7 @@ from scheduler_daemon.store import retention
 from scheduler_daemon.store.database import connect
 from scheduler_daemon.store.lookups import START
 from scheduler_daemon.store.retention import (
-    SLICE,
+    REMOVED,
     Gone,
     Keep,
     Part,
@@ -168,7 +168,7 @@ def run_all(conn: sqlite3.Connection, *passes: Pass) -> list[Part]:
             assert conn.total_changes == changes  # looking changes nothing
             part = each(conn, KEEP, T0, mark, True)
             assert part.found == looked.found
-            assert part.found <= SLICE
+            assert part.found <= REMOVED
             parts.append(part)
             mark = part.mark
             if part.done:
@@ -200,6 +200,7 @@ def test_what_goes_and_what_stays_is_what_a_model_says(
             write(conn, number, one)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(retention, "SLICE", size)
+            patch.setattr(retention, "REMOVED", size // 2 + 1)
             parts = run_all(conn)
             assert not any(part.found for part in run_all(conn))
         check(conn, reminders, parts)
@@ -250,13 +251,13 @@ def test_one_reminder_with_very_many_receipts_is_shortened_slice_by_slice(
     conn: sqlite3.Connection,
 ) -> None:
     conn.execute("BEGIN")
-    going = 3 * SLICE
+    going = 3 * REMOVED
     many = tuple((0.0, 1, 1 + (n < going)) for n in range(going + KEEP.history_per_reminder))
     write(conn, 1, Kept("active", 0, many, None, 1, False, False))
     parts = run_all(conn, receipts_beyond)
     words = read(conn, "SELECT words_revision FROM past_words")
     conn.rollback()
-    assert [part.found for part in parts if part.found] == [SLICE] * 3
+    assert [part.found for part in parts if part.found] == [REMOVED] * 3
     assert words == []  # the last slice took the last receipt that had others
 
 

@@ -140,6 +140,7 @@ VALUES: dict[str, Any] = {
     "owner": OWNER,
     "session": "huge",
     "number": 1,  # a daily reminder in "huge" that has receipts and a key
+    "words": 2,  # of which no receipt of it is
     "now": NOW,
     "after": NOW,
     "after_target": instant_text(later(-6 * 3600)),  # which hundreds share
