@@ -88,7 +88,8 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
     """Bring the file at `path` to the newest schema; gives the names of what was applied.
 
     `now` is a canonical instant. Before the first migration of a file that has a schema, a copy
-    is made beside it. A migration that fails leaves the file as it was: DatabaseRefused.
+    is made beside it. All are applied in one transaction: where one fails the file is as it was,
+    DatabaseRefused.
     """
     wanted = known() if migrations is None else migrations
     try:
@@ -96,10 +97,9 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
             todo = pending(conn, wanted)
             if todo:
                 settle(conn)
-            if todo and len(todo) < len(wanted):
-                _copy(conn, path, wanted[-len(todo) - 1].number, now)
-            for migration in todo:
-                _apply(conn, migration, now)
+                if len(todo) < len(wanted):
+                    _copy(conn, path, wanted[-len(todo) - 1].number, now)
+                _apply(conn, todo, now)
             check_whole(conn, wanted)
     except sqlite3.Error as error:
         if is_locked(error):
@@ -114,17 +114,18 @@ def migrate(path: Path, now: str, migrations: list[Migration] | None = None) -> 
     return [m.name for m in todo]
 
 
-def _apply(conn: sqlite3.Connection, migration: Migration, now: str) -> None:
+def _apply(conn: sqlite3.Connection, todo: list[Migration], now: str) -> None:
     conn.execute("BEGIN IMMEDIATE")
     try:
         conn.execute(_LEDGER)
-        for statement in statements(migration.sql):
-            conn.execute(statement)
-        conn.execute(
-            "INSERT INTO migrations VALUES (?, ?, ?, ?)",
-            (migration.number, migration.name, migration.checksum, now),
-        )
-        conn.execute(f"PRAGMA user_version = {migration.number}")
+        for migration in todo:
+            for statement in statements(migration.sql):
+                conn.execute(statement)
+            conn.execute(
+                "INSERT INTO migrations VALUES (?, ?, ?, ?)",
+                (migration.number, migration.name, migration.checksum, now),
+            )
+        conn.execute(f"PRAGMA user_version = {todo[-1].number}")
         conn.execute("COMMIT")
     except sqlite3.Error:
         conn.rollback()

@@ -11,7 +11,14 @@ import pytest
 import scheduler_daemon
 from scheduler_daemon.store import migrate as module
 from scheduler_daemon.store.database import DatabaseRefused, Lock, create_file, examine
-from scheduler_daemon.store.migrate import Migration, folder, known, migrate, statements
+from scheduler_daemon.store.migrate import (
+    COPIES_KEPT,
+    Migration,
+    folder,
+    known,
+    migrate,
+    statements,
+)
 from tests.store.support import by_hand
 
 NOW = "2026-03-02T12:00:00.000Z"
@@ -119,11 +126,18 @@ def test_a_migration_that_fails_half_way_leaves_the_file_as_it_was(path: Path) -
     assert migrate(path, NOW, [FIRST, SECOND]) == []
 
 
-def test_one_that_fails_leaves_those_before_it_applied(path: Path) -> None:
-    with pytest.raises(DatabaseRefused):
-        migrate(path, NOW, [FIRST, SECOND, BROKEN])
-    assert rows(path, "PRAGMA user_version") == [(2,)]
-    assert rows(path, "SELECT a, b FROM one") == [(1, 2)]
+def test_one_that_fails_takes_those_before_it_with_it(path: Path) -> None:
+    """Else a start that is tried again would push the copy of the old schema out."""
+    migrate(path, NOW, [FIRST])
+    before = path.read_bytes()
+    for _ in range(COPIES_KEPT + 2):
+        with pytest.raises(DatabaseRefused):
+            migrate(path, NOW, [FIRST, SECOND, BROKEN])
+    assert path.read_bytes() == before
+    assert rows(path, "PRAGMA user_version") == [(1,)]
+    copies = [each.name for each in path.parent.glob("*.schema*Z")]
+    assert copies
+    assert all(".schema1-" in name for name in copies)
 
 
 def test_a_missing_file_is_refused_and_not_made(tmp_path: Path) -> None:
