@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NoReturn
 
@@ -27,6 +28,9 @@ TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """What a line may hold, in this order: its table, the order of its rows, and their columns."""
 
+_HALVES = "[\ud800-\udc7f\udd00-\udfff]"
+"""Lone surrogates but those by which Python's `surrogateescape` names bytes."""
+
 _MOST_DIGITS = 19
 _LARGEST = 2**63 - 1
 """Of SQLite: also what is kept set aside because it is too large comes back."""
@@ -39,8 +43,11 @@ class NotUnderstood(Exception):
 
 
 def write(value: dict[str, Any]) -> str:
-    """A line without its end; bytes in the file that are no UTF-8 become U+FFFD."""
-    text = json.dumps(value, ensure_ascii=False)
+    """A line without its end; bytes in the file that are no UTF-8 become U+FFFD.
+
+    So does half of a character, which a context may have as an escape.
+    """
+    text = re.sub(_HALVES, "\ufffd", json.dumps(value, ensure_ascii=False))
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -133,6 +133,19 @@ def test_an_export_is_for_its_owner_alone_and_comes_back_by_an_import(
     assert (full.status, "is not empty" in full.err) == (1, True)
 
 
+def test_half_a_character_in_a_context_is_replaced_in_an_export_that_comes_back(
+    schedctl: Schedctl, state: Path, tmp_path: Path
+) -> None:
+    """`sqlite3` lets it in; JSON has an escape for it, UTF-8 has nothing."""
+    with by_hand(state / "scheduler.db") as conn:
+        conn.execute("""UPDATE reminders SET context = '{"a":"\\ud800"}'""")
+    lines, other = tmp_path / "all.jsonl", tmp_path / "other" / "s.db"
+    assert schedctl("export", str(lines)) == (0, "", "")
+    assert schedctl("import", str(lines), "--database", str(other)).status == 0
+    with by_hand(other) as conn:
+        assert conn.execute("SELECT context FROM reminders").fetchall() == [('{"a": "\ufffd"}',)]
+
+
 def test_an_import_reads_stdin(process: Schedctl, state: Path, tmp_path: Path) -> None:
     lines = process("export").out.encode()
     where = ("--database", str(tmp_path / "s.db"))

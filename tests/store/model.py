@@ -339,11 +339,15 @@ def recomputed(record: Reminder, target: Instant, computed: Instant) -> Reminder
 
 
 def missed_from(record: Reminder, at: Instant) -> Instant | None:
-    """The first occurrence before `at` that was missed: made by then, and not dispatched."""
+    """The first occurrence before `at` that was missed.
+
+    The target as it stands, until one before `at` was dispatched: from then on what came after
+    that, and after the creation.
+    """
     each: Instant | None = record.scheduled_at
     last = record.last_occurrence_at
     while each is not None and each < at:
-        if each > record.created_at and not (last is not None and each <= last < at):
+        if last is None or last >= at or each > max(last, record.created_at):
             return each
         each = first(record.rule, each)
     return None

@@ -143,15 +143,16 @@ class StoreMachine(Callers):
         target = first(seen.rule, after)
         if target is None or is_beyond(seen, target) or isinstance(seen.rule, At):
             return
-        self.run(self.store.retarget(seen, target, after, self.now))
+        computed = max(self.now, after)  # by a clock that is not behind what it counts from
+        self.run(self.store.retarget(seen, target, after, computed))
         now = self.model.reminders.get(seen.number)
         if now is None or not self.model.is_live(now.number) or not as_it_was(seen, now):
             return
         if not is_beyond(now, target):
-            self.model.reminders[now.number] = recomputed(now, target, self.now)
+            self.model.reminders[now.number] = recomputed(now, target, computed)
         else:
             self.model.beyond.add(now.number)
-            self.model.reminders[now.number] = recomputed(now, target, self.now)
+            self.model.reminders[now.number] = recomputed(now, target, computed)
 
     @rule(what=st.sampled_from(["trust", "end", "correct", "reopen"]))
     def keep_up(self, what: str) -> None:
