@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,12 +19,12 @@ SERVICE = f"{FOLDER}/scheduler-daemon.service"
 
 
 @pytest.fixture
-def own(user: Unit, machine: Machine) -> Unit:
-    """The manager of a user for whom nothing is installed."""
+def own(user: Unit, machine: Machine) -> Iterator[Unit]:
+    """The manager of a user for whom nothing is installed; what a test installs goes after it."""
     machine.sh("rm -f /etc/systemd/user/scheduler-daemon.*")
     user.ctl("daemon-reload")
+    yield user
     machine.sh(f"rm -rf {FOLDER}")
-    return user
 
 
 def service(unit: Unit, words: str, environ: str = "") -> subprocess.CompletedProcess[str]:
