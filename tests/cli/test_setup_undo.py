@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import tomllib
@@ -19,7 +18,7 @@ from scheduler_daemon.cli.exits import FailedError
 from scheduler_daemon.cli.setup import changing, replacing
 from scheduler_daemon.cli.setup.agents import AGENTS, Edits, Places, Server
 from scheduler_daemon.cli.setup.changing import carry_out, planned, undo, undoing
-from scheduler_daemon.cli.setup.records import Records
+from scheduler_daemon.cli.setup.records import Record, Records, digest
 from tests.cli.test_setup_json import documents
 
 SERVER = Server(["/opt/o'b in/schedctl"], "/run/d.sock", {"PYTHONPATH": "/x y"})
@@ -239,18 +238,16 @@ def test_after_a_change_of_hand_a_second_setup_wants_an_undo_first(stand: MakeSt
     one.set_up()
 
 
-def test_a_kill_before_the_file_was_written_leaves_nothing_unknown(
-    stand: MakeStand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_before_the_file_was_written_leaves_nothing_unknown(stand: MakeStand) -> None:
+    """Then the record is there, which is written first, and the file is as it was."""
     one = stand("codex")
     one.has(b"x = 1\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(replacing, "replace", lambda *_: os._exit(1))
-        child = os.fork()
-        if child == 0:
-            one.set_up()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-    assert one.held() == [b"x = 1\n"]
+    (change,) = one.plan()
+    assert change.after is not None
+    after = digest(change.after)
+    one.records.add(Record(one.path, "codex", 0, change.edit, change.before, after))
+    with pytest.raises(FailedError, match="run it with --undo first"):
+        one.plan()
     one.undo()
     assert (one.held(), one.left()) == ([b"x = 1\n"], [])
 
