@@ -17,7 +17,7 @@ from scheduler_daemon.sessions import MessageKey, SessionState, message_of, reco
 from scheduler_daemon.store.lookups import place
 from scheduler_daemon.store.reader import Due, Rows
 from scheduler_daemon.store.store import Left, Store
-from scheduler_daemon.store.upkeep import moved_target, target_before
+from scheduler_daemon.store.upkeep import moved_target, put_one_back, was_corrected_by_mistake
 
 CHUNK = 100
 """Recurring records read at once while a batch is put together."""
@@ -169,10 +169,9 @@ class Planner:
 
     async def _put_back(self, reminder: Reminder, now: Instant) -> bool:
         """Whether a record is due only because a clock was behind: it gets its target back."""
-        target = target_before(reminder, now)
-        if target is None:
+        if not was_corrected_by_mistake(reminder, now):
             return False
-        await self._store.retarget(reminder, target, reminder.after_at, reminder.after_at)
+        await self._store.upkeep(put_one_back(reminder, now))
         return True
 
     async def _recompute(self, reminder: Reminder, mark: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,46 @@ async def test_a_clock_that_is_behind_for_a_moment_makes_nothing_early(
     assert await targets(world) == before
     rows = world.sql("SELECT DISTINCT after_at, computed_at FROM reminders")
     assert all(after == computed for after, computed in rows if behind == LONG)
+
+
+@pytest.mark.parametrize("ahead", [3 * DAY, LONG])
+@pytest.mark.parametrize("back", [[-LONG], [-2 * DAY], [-2 * DAY, -2 * DAY], [-LONG, -DAY - 3600]])
+async def test_a_clock_that_was_ahead_then_right_then_behind_makes_nothing_early(
+    world: World, ahead: int, back: list[int]
+) -> None:
+    """However often it was set: what counts is where it comes back to."""
+    agent = await world.agent("s", says=ADMIT)
+    await world.jump(ahead)
+    for rule in [*RECURRING, {"after_seconds": 7200}]:
+        await world.create(**rule)
+    await world.jump(-ahead)
+    await world.advance(1)
+    before = await targets(world)
+    for seconds in back:
+        await world.jump(seconds)
+        await world.advance(1)
+    await world.jump(-sum(back))
+    assert agent.pushed == []
+    assert await targets(world) == before
+
+
+@pytest.mark.parametrize("seed", range(24))
+async def test_however_often_a_clock_is_set_back_nothing_comes_early_when_it_is_right_again(
+    world: World, seed: int
+) -> None:
+    choose = random.Random(seed)
+    agent = await world.agent("s", says=ADMIT)
+    for rule in [*RECURRING, {"after_seconds": 7200}]:
+        await world.create(**rule)
+    before, off = await targets(world), 0
+    steps = [3600, DAY - 60, DAY + 3600, 2 * DAY, 6 * DAY, 40 * DAY, LONG]
+    for back in choose.choices(steps, k=choose.randint(2, 6)):
+        await world.jump(-back)
+        off -= back
+        await world.advance(1)
+    await world.jump(-off)
+    assert agent.pushed == []
+    assert await targets(world) == before
 
 
 async def test_a_start_in_the_past_makes_nothing_early_when_the_clock_is_put_right(

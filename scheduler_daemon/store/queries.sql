@@ -250,6 +250,18 @@ WHERE status = 'active' AND kind <> 'at' AND computed_at < after_at
   AND (kind = 'after' OR scheduled_at <= after_at) AND after_at <= :limit_at
 ORDER BY after_at LIMIT :count
 
+-- name: remember_correction
+-- What a target was counted from before it was corrected another time.
+INSERT OR IGNORE INTO corrections (reminder_number, from_at) VALUES (:number, :from_at)
+
+-- name: corrections
+-- What a target was counted from before, the earliest first.
+SELECT from_at FROM corrections WHERE reminder_number = :number ORDER BY from_at
+
+-- name: drop_corrections
+-- What a target goes back to, and what lies before that.
+DELETE FROM corrections WHERE reminder_number = :number AND from_at <= :limit_at
+
 -- name: keep_corrected
 -- A correction that is not undone any more.
 UPDATE reminders SET after_at = computed_at

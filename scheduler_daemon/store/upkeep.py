@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from scheduler_daemon.model import After, At, Instant, Key, Reminder
-from scheduler_daemon.rules import first, instant_text, zone_of
+from scheduler_daemon.rules import first, instant_text, parse_instant_text, zone_of
 from scheduler_daemon.store.lookups import meta_value
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import BadRow, Row, kept_columns, read_reminder
@@ -101,14 +101,12 @@ def counted_from(reminder: Reminder) -> Instant:
     return reminder.computed_at if is_corrected(reminder) else reminder.after_at
 
 
-def target_before(reminder: Reminder, now: Instant) -> Instant | None:
-    """The target that a record had before it was corrected, if the clock that did it was behind.
+def was_corrected_by_mistake(reminder: Reminder, now: Instant) -> bool:
+    """Whether it was a clock behind that corrected a record.
 
     So it is when the clock is, within AHEAD, where the record was counted from before.
     """
-    if not is_corrected(reminder) or reminder.after_at > now + AHEAD:
-        return None
-    return first(reminder.rule, reminder.after_at)
+    return is_corrected(reminder) and reminder.after_at <= now + AHEAD
 
 
 def _recompute(conn: sqlite3.Connection, reminder: Reminder, result: Slice) -> None:
@@ -121,7 +119,7 @@ def _recompute(conn: sqlite3.Connection, reminder: Reminder, result: Slice) -> N
 def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
     """A slice of the targets that a clock far ahead of `now` computed; runs are due at once.
 
-    They keep what they were counted from: it may be this clock that is wrong.
+    They keep what they were counted from: it may be this clock that is wrong, or one before.
     """
 
     def act(conn: sqlite3.Connection) -> Slice:
@@ -133,12 +131,22 @@ def correct_ahead(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
         result = Slice(done=len(rows) < SLICE, moved=runs)
         for reminder in _decoded(rows, result):
             target = first(reminder.rule, now) or reminder.scheduled_at
-            before = reminder.after_at if is_corrected(reminder) else reminder.computed_at
-            retarget(conn, reminder, target, before, now)
+            retarget(conn, reminder, target, _to_go_back_to(conn, reminder, target), now)
             result.moved.append((reminder.owner_uid, reminder.session_id))
         return result
 
     return act
+
+
+def _to_go_back_to(conn: sqlite3.Connection, reminder: Reminder, target: Instant) -> Instant:
+    """What a record that gets `target` was counted from; what came before that is written down."""
+    if not is_corrected(reminder):
+        return reminder.computed_at
+    if target == reminder.scheduled_at:  # nothing lies between the two clocks
+        return reminder.after_at
+    values = {"number": reminder.number, "from_at": instant_text(reminder.after_at)}
+    conn.execute(QUERIES["remember_correction"], values)
+    return reminder.computed_at
 
 
 def put_back(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
@@ -149,12 +157,28 @@ def put_back(now: Instant) -> Callable[[sqlite3.Connection], Slice]:
         rows = conn.execute(QUERIES["corrected_until"], limits).fetchall()
         result = Slice(done=len(rows) < SLICE)
         for reminder in _decoded(rows, result):
-            target = first(reminder.rule, reminder.after_at) or reminder.scheduled_at
-            retarget(conn, reminder, target, reminder.after_at, reminder.after_at)
+            _put_one_back(conn, reminder, now)
             result.moved.append((reminder.owner_uid, reminder.session_id))
         return result
 
     return act
+
+
+def put_one_back(reminder: Reminder, now: Instant) -> Callable[[sqlite3.Connection], None]:
+    """As `put_back`, of a record that `was_corrected_by_mistake`."""
+    return lambda conn: _put_one_back(conn, reminder, now)
+
+
+def _put_one_back(conn: sqlite3.Connection, reminder: Reminder, now: Instant) -> None:
+    """Count it from the latest instant that the clock has come near; what is beyond is kept."""
+    number = {"number": reminder.number}
+    before = [parse_instant_text(text) for (text,) in conn.execute(QUERIES["corrections"], number)]
+    passed = [reminder.after_at, *(at for at in before if at <= now + AHEAD)]
+    since = max(passed)
+    beyond = min((at for at in before if at > since), default=since)
+    conn.execute(QUERIES["drop_corrections"], number | {"limit_at": instant_text(beyond)})
+    target = first(reminder.rule, since) or reminder.scheduled_at
+    retarget(conn, reminder, target, beyond, since)
 
 
 def keep_corrected(now: Instant) -> Callable[[sqlite3.Connection], Slice]:

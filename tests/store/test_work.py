@@ -84,6 +84,10 @@ SELECT 'run' || number, number, owner_uid, session_id,
   iif(number = 1, strftime('%Y-%m-%dT%H:%M:%S.000Z', :now, '1 hours'), :now)
 FROM reminders WHERE number % 10 = 1 AND status = 'active'
 """
+_FILL_CORRECTIONS = """
+INSERT INTO corrections (reminder_number, from_at)
+SELECT number, :now FROM reminders WHERE number % 5 = 1
+"""
 
 
 def filled(folder: Path, rows: int) -> sqlite3.Connection:
@@ -95,7 +99,8 @@ def filled(folder: Path, rows: int) -> sqlite3.Connection:
         "start": instant_text(later(-24 * 3600))[:19],
     }
     conn.execute("BEGIN")
-    for statement in (_FILL, _FILL_RECEIPTS, _FILL_KEYS, _FILL_WORDS, _FILL_RUNS):
+    fills = (_FILL, _FILL_RECEIPTS, _FILL_KEYS, _FILL_WORDS, _FILL_RUNS, _FILL_CORRECTIONS)
+    for statement in fills:
         conn.execute(statement, values)
     conn.execute("COMMIT")
     return conn
@@ -210,6 +215,8 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
     "keep_sent_words": {"words_revision": 7},
     "corrected_until": {"limit_at": NOW},
     "keep_corrected": {"limit_at": NOW},
+    "remember_correction": {"from_at": instant_text(later(3600))},
+    "drop_corrections": {"limit_at": NOW},
     "drop_run": {"occurrence_id": "run1"},
     "run_id_taken": {"occurrence_id": "run1"},
     "advance_reminder": {"skips_to_at": None},
