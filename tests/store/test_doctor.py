@@ -276,6 +276,34 @@ def test_a_file_that_another_program_keeps_for_itself_is_neither_looked_at_nor_m
             mend(path, found, NOW)
 
 
+def test_an_index_that_is_no_index_any_more_is_damage_and_nothing_is_mended(
+    path: Path, kept: list[Reminder]
+) -> None:
+    with by_hand(path) as conn:
+        (page,) = conn.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'dispatches_by_admission'"
+        ).fetchone()
+        (size,) = conn.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    found = look(path)
+    assert [each.code for each in found] == ["damage"]
+    with pytest.raises(DatabaseRefused, match="nothing was changed"):
+        mend(path, found, NOW)
+
+
+def test_what_cannot_be_written_is_told_and_is_no_lock(
+    path: Path, kept: list[Reminder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("scheduler_daemon.store.doctor.mend_rows", fail)
+    with pytest.raises(DatabaseRefused, match=f"cannot write {path}: disk I/O error"):
+        mend(path, [], NOW)
+
+
 @pytest.mark.parametrize("found", [0o755, 0o1777, 0o770])
 def test_the_folder_of_other_things_is_left_as_it_is(
     path: Path, kept: list[Reminder], found: int
