@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from scheduler_daemon.desk import Caller
+from scheduler_daemon.errors import PersistenceFailed
+from scheduler_daemon.hosts.host import UNWRITTEN
 from scheduler_daemon.sessions import SILENT
 from scheduler_daemon.star_scans import SCAN
+from scheduler_daemon.store.writer import FAILED
+from scheduler_daemon.troubles import RETRY_SECONDS
 from scheduler_daemon.wire import params
 from tests.support.world import ADMIT, BUSY, GONE, UID, Agent, World, few_rounds
 
@@ -179,6 +183,24 @@ async def test_a_host_that_named_a_number_is_never_given_more(world: World) -> N
         await world.advance(5)
         assert agent.host.in_flight <= 3
     assert len(set(agent.sessions)) == 8
+
+
+@pytest.mark.parametrize("sessions", ["*", "each"])
+async def test_a_host_is_given_no_more_while_many_of_its_receipts_are_not_on_disk(
+    world: World, monkeypatch: pytest.MonkeyPatch, sessions: str
+) -> None:
+    async def full(*_: object) -> None:
+        raise PersistenceFailed(FAILED)
+
+    names = [f"s{number:03}" for number in range(UNWRITTEN + 40)]
+    agent = await world.agent(*(["*"] if sessions == "*" else names), says=ADMIT)
+    with monkeypatch.context() as broken:
+        broken.setattr(world.store, "record", full)
+        await due(world, *names)
+        assert UNWRITTEN <= len(agent.pushed) <= UNWRITTEN + agent.host.slots
+    await world.advance(RETRY_SECONDS)
+    assert agent.sessions == names
+    assert len(world.receipts()) == len(names)
 
 
 @pytest.mark.parametrize("deaf", [list(range(17)), list(range(3, 20))])

@@ -15,6 +15,12 @@ from scheduler_daemon.wire import messages
 STALL_SECONDS = 0.25
 """A message unanswered for so long counts as silent while it takes a slot."""
 
+UNWRITTEN = 64
+"""Receipts of a host's messages that may wait for the disk before it is given another message.
+
+More would not share a commit (store/writer.py), would be memory, and callers would wait behind.
+"""
+
 LATE_KEPT = 1000
 """Timed-out pushes remembered per connection, and the most messages it is ever left to answer."""
 
@@ -61,7 +67,8 @@ class Host:
 
     `max_in_flight` None: the daemon starts with 16 slots and lends those of silent messages to
     others. A number that the host named is never exceeded. `freed` is called when a slot may
-    have become free, `admitted_late` when an admission comes after its time-out.
+    have become free, `admitted_late` when an admission comes after its time-out. `unwritten` counts
+    its admissions whose receipts are not on disk yet.
     """
 
     DEFAULT_SLOTS = 16
@@ -85,6 +92,7 @@ class Host:
         self.waiting: dict[Key, None] = {}
         self.waiting_silent: dict[Key, None] = {}
         self.closed = False
+        self.unwritten = 0
         self._clock = clock
         self._timeout = timeout
         self._freed = freed
@@ -134,6 +142,8 @@ class Host:
         Silent ones take at most a quarter of the slots, and where the host named no number, a
         message that it leaves unanswered counts as silent after a moment.
         """
+        if self.unwritten >= UNWRITTEN:
+            return False
         if self.preparing >= self._room:  # its connection would be dropped for not reading
             self._held_back = True
             return False
@@ -156,10 +166,9 @@ class Host:
         return slot
 
     def free_slot(self, slot: Slot) -> None:
-        """Give a slot back; nothing when it was."""
-        if slot in self._slots:
-            self._slots.discard(slot)
-            self._freed(self)
+        """Give a slot back; where it was, only what waited for a receipt may go now."""
+        self._slots.discard(slot)
+        self._freed(self)
 
     async def push(self, followup: FollowUp, params: Mapping[str, object], slot: Slot) -> Push:
         """Send a follow-up and return when it was answered, timed out or lost its connection.
