@@ -100,7 +100,7 @@ class Service:
             prompt=prompt,
             context=asked.context,
             key=key,
-            request_hash=request_hash(asked),
+            request_hash=request_hash(asked) if key is not None else "",
             until=until,
             max_occurrences=most,
             expires_after_seconds=(

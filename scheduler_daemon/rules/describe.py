@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from scheduler_daemon.model import After, At, Daily, Every, Rule, Weekly
@@ -30,6 +31,7 @@ _FEW_TIMES = 4  # so many are listed even when they are evenly spaced
 _AREAS_OF_REGIONS = frozenset({"Brazil", "Canada", "Chile", "Mexico", "US"})
 
 
+@lru_cache(maxsize=512)
 def describe(rule: Rule) -> str:
     """The rule in short, such as `every weekday at 09:00 New York time`."""
     match rule:

@@ -25,8 +25,8 @@ class Draft:
     """A creation whose form was checked.
 
     `target` is None when the time was refused: `refusal` is raised unless the idempotency key
-    finds what an earlier request made. `request_hash` is of the canonical request. What was
-    snoozed has the number of the other reminder in `snoozed_from`.
+    finds what an earlier request made. `request_hash` is of the canonical request, and read only
+    beside a key. What was snoozed has the number of the other reminder in `snoozed_from`.
     """
 
     owner_uid: int
