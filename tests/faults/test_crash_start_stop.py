@@ -23,7 +23,7 @@ FIRST = known()[:1]
 LATER = known()[1:]
 
 STARTING = [
-    *("file_made", "after_lock", "after_open", "before_commit.note_zone_data"),
+    *("file_made", "after_lock", "before_mark", "after_open", "before_commit.note_zone_data"),
     *("after_commit.note_zone_data", "after_bind", "before_ready"),
 ]
 STOPPING = ["listener_closed", "stopping", "before_close", "after_close"]
