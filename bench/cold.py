@@ -21,6 +21,11 @@ COLD = 1_000_000
 EACH = 100
 """Overdue reminders in each Session that nobody takes."""
 
+ASKED_A_SECOND = 200
+"""Parked Sessions that are surely asked in a second, and asked again; how long is not measured."""
+AHEAD = 4.0
+"""Seconds for what comes before."""
+
 ALONE, BESIDE = "live ones alone", "beside cold ones"
 STAR, STAR_BESIDE = '"*" host, live ones alone', '"*" host, beside gone and busy ones'
 
@@ -46,23 +51,23 @@ def _named(setting: Setting, names: list[str], beside: int) -> float:
     overdue = now() - dt.timedelta(hours=1)
     with setting.place() as folder:
         fill(folder / "scheduler.db", *_live(names, overdue), *_cold(beside))
-        with Daemon(folder, *ROOMY) as daemon, Host(daemon.socket, names) as host:
-            _serve(host, set())
-            return 1000 * (_receipts(daemon.database, len(names)) - host.started)
+        with Daemon(folder, *ROOMY) as daemon:
+            daemon.settle()
+            with Host(daemon.socket, names) as host:
+                _serve(host, set())
+                return 1000 * (_receipts(daemon.database, len(names)) - host.started)
 
 
 def _starred(setting: Setting, names: list[str], beside: int) -> float:
-    """Milliseconds from their target, which comes when all others were answered, until on disk."""
+    """Milliseconds from their target, when all parked ones were asked before, until on disk."""
     parked: set[bytes] = set()
     with setting.place() as folder:
-        # Filling and asking every parked Session once takes a while, which is not measured.
-        wait = 3 + beside / 25_000
-        target = now() + dt.timedelta(seconds=wait)
-        fill(folder / "scheduler.db", *_live(names, target), *_cold(beside))
+        fill(folder / "scheduler.db", *_cold(beside))
+        target = now() + dt.timedelta(seconds=AHEAD + beside / EACH / ASKED_A_SECOND)
+        fill(folder / "scheduler.db", *_live(names, target))
         with Daemon(folder, *ROOMY) as daemon, Host(daemon.socket, "*") as host:
             _serve(host, parked)
-            expected = -(-beside // EACH)
-            while len(parked) < expected and now() < target:
+            while len(parked) < -(-beside // EACH) and now() < target:
                 time.sleep(0.01)
             if now() >= target:
                 progress("the live ones were due before every parked Session was asked")

@@ -91,6 +91,13 @@ class Daemon:
         written = re.search(r"^write_bytes: (\d+)$", io, re.MULTILINE)
         return Used(nanoseconds / 1e6, switches, int(written[1]) if written else 0)
 
+    def settle(self) -> None:
+        """Return when it has done nothing for half a second: what follows its start is over."""
+        before, now = Used(0, -1, 0), self.used()
+        while now.switches != before.switches:
+            time.sleep(0.5)
+            before, now = now, self.used()
+
     def resident_mib(self) -> float:
         """Its resident memory (VmRSS, proc(5))."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()

@@ -50,10 +50,10 @@ def memory(setting: Setting) -> None:
                 samples = recurring(now() - dt.timedelta(days=3))
                 fill(folder / "scheduler.db", Many("due", overdue // 10, overdue, samples))
                 with Daemon(folder, *ROOMY) as daemon:
-                    time.sleep(1)
+                    daemon.settle()
                     setting.report.add(f"idle, {size:,} stored", daemon.resident_mib(), "MiB")
                     drained(daemon.database, daemon.socket, overdue)
-                    time.sleep(1)
+                    daemon.settle()
                     setting.report.add(f"drained, {size:,} stored", daemon.resident_mib(), "MiB")
     for state in ("idle", "drained"):
         least, most = f"{state}, {SIZES[0]:,} stored", f"{state}, {SIZES[-1]:,} stored"
@@ -66,7 +66,7 @@ def idle(setting: Setting) -> None:
     """Wake-ups and time on the processor while nothing is due, with 1,000,000 to come."""
     seconds = max(2.0, 60 * min(1.0, setting.scale))
     with _stores(setting, SIZES[-1:]) as stores, Daemon(stores[SIZES[-1]], *ROOMY) as daemon:
-        time.sleep(3)  # what it does after READY is done
+        daemon.settle()
         for run in range(setting.runs):
             progress(f"idle, run {run + 1} of {setting.runs}")
             before = daemon.used()
