@@ -119,11 +119,8 @@ class Sender:
             state.read_admission(followup)
             # With the instant of the answer, however long writing it takes.
             receipt = (state, followup, self._clock.now(), host.name, outcome.message_id)
-            host.unwritten += 1
-            try:
+            with host.receipt_waits():
                 await self._unfailing.run("receipt_not_written", partial(self.record, *receipt))
-            finally:
-                host.unwritten -= 1
             return Then.LOOK
         finally:
             state.pushed = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from scheduler_daemon.clock import Clock, Handle
@@ -67,8 +68,7 @@ class Host:
 
     `max_in_flight` None: the daemon starts with 16 slots and lends those of silent messages to
     others. A number that the host named is never exceeded. `freed` is called when a slot may
-    have become free, `admitted_late` when an admission comes after its time-out. `unwritten` counts
-    its admissions whose receipts are not on disk yet.
+    have become free, `admitted_late` when an admission comes after its time-out.
     """
 
     DEFAULT_SLOTS = 16
@@ -92,12 +92,12 @@ class Host:
         self.waiting: dict[Key, None] = {}
         self.waiting_silent: dict[Key, None] = {}
         self.closed = False
-        self.unwritten = 0
         self._clock = clock
         self._timeout = timeout
         self._freed = freed
         self._admitted_late = admitted_late
         self._slots: set[Slot] = set()
+        self._unwritten = 0
         self._room, self._held_back = LATE_KEPT, False
         self._pushes: dict[str, Push] = {}
         self._late: OrderedDict[str, FollowUp] = OrderedDict()
@@ -142,7 +142,7 @@ class Host:
         Silent ones take at most a quarter of the slots, and where the host named no number, a
         message that it leaves unanswered counts as silent after a moment.
         """
-        if self.unwritten >= UNWRITTEN:
+        if self._unwritten >= UNWRITTEN:
             return False
         if self.preparing >= self._room:  # its connection would be dropped for not reading
             self._held_back = True
@@ -166,9 +166,21 @@ class Host:
         return slot
 
     def free_slot(self, slot: Slot) -> None:
-        """Give a slot back; where it was, only what waited for a receipt may go now."""
-        self._slots.discard(slot)
-        self._freed(self)
+        """Give a slot back; nothing when it was."""
+        if slot in self._slots:
+            self._slots.discard(slot)
+            self._freed(self)
+
+    @contextmanager
+    def receipt_waits(self) -> Iterator[None]:
+        """An admission of its has no receipt on disk until left."""
+        self._unwritten += 1
+        try:
+            yield
+        finally:
+            self._unwritten -= 1
+            if self._unwritten == UNWRITTEN - 1:
+                self._freed(self)
 
     async def push(self, followup: FollowUp, params: Mapping[str, object], slot: Slot) -> Push:
         """Send a follow-up and return when it was answered, timed out or lost its connection.
