@@ -15,6 +15,7 @@ NAME = "scheduler-daemon"
 SOCKET_NAME = "scheduler.sock"
 DATABASE_NAME = "scheduler.db"
 HOST_QUEUE_NAME = "host-exec.db"
+SETUP_NAME = "setup"
 MAX_SOCKET_BYTES = 107
 """The longest path of a Unix socket on Linux, without its ending NUL; unix(7)."""
 

@@ -114,9 +114,8 @@ class Spooling:
             except sqlite3.Error as error:
                 _LOGGER.error("the queue %s cannot be read: %s", self._spool.path, error)
                 seconds = _TROUBLE_SECONDS
-            except (
-                Exception
-            ):  # a row that was edited by hand: what is admitted must not rest for it
+            except Exception:
+                # A row that was edited by hand: what is admitted must not rest for it.
                 _LOGGER.exception("the queue %s cannot be worked through", self._spool.path)
                 seconds = _TROUBLE_SECONDS
             with suppress(TimeoutError):

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import aiosqlite
 
-from scheduler_daemon.places import HOST_QUEUE_NAME
+from scheduler_daemon.places import HOST_QUEUE_NAME, SETUP_NAME
 from scheduler_daemon.store.lineage import HEADER_BYTES, log_is_foreign
 
 APPLICATION_ID = 0x73636864
@@ -241,11 +241,11 @@ def make_private(path: Path, *, for_its_owner: bool = False) -> None:
 
 
 def is_alone(path: Path) -> bool:
-    """Whether the folder of a database holds only that, a host's queue, and what belongs to them.
+    """Whether the folder of a database holds only that and what this program's commands keep there.
 
     One that everybody writes in (sticky, /tmp) never does.
     """
-    own = (path.name, HOST_QUEUE_NAME)
+    own = (path.name, HOST_QUEUE_NAME, SETUP_NAME)
     try:
         if path.parent.stat().st_mode & stat.S_ISVTX:
             return False

@@ -71,4 +71,4 @@ def records() -> Records:
     """What was set up before, in the folder of the daemon's state. Raises FailedError."""
     state = places.state_directory(os.environ, home())
     assert state is not None  # there is a home
-    return Records(state.path / "setup")
+    return Records(state.path / places.SETUP_NAME)
