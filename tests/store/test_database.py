@@ -241,8 +241,6 @@ def test_folder_and_files_are_for_their_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_what_all_commands_keep_is_still_for_its_owner_alone(tmp_path: Path) -> None:
-    tmp_path: Path,
-) -> None:
     for name in ("host-exec.db", "host-exec.db-wal", "host-exec.db.host", "setup"):
         (tmp_path / name).touch()
     tmp_path.chmod(0o755)
