@@ -13,6 +13,7 @@ from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.lookups import Beside, beside, reminder_row
 from scheduler_daemon.store.queries import QUERIES
 from scheduler_daemon.store.rows import (
+    check_countable,
     context_text,
     decode_reminder,
     maybe_text,
@@ -90,6 +91,7 @@ def create(conn: sqlite3.Connection, draft: Draft, now: Instant, limits: Limits)
     }
     number = conn.execute(QUERIES["insert_reminder"], values).lastrowid
     assert number is not None
+    check_countable(number)
     if draft.key is not None:
         conn.execute(
             QUERIES["insert_key"],

@@ -83,11 +83,12 @@ def named(rows: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
 def last_numbers(conn: sqlite3.Connection) -> tuple[int | None, int]:
     """The last number that was given out, and the highest that anything speaks of.
 
-    None for the first where the file says what is no number of ours, or several.
+    None for the first where the file says what is no number of ours, none that leaves another, or
+    several.
     """
     said = [seq for (seq,) in conn.execute(CARE["last_numbers"])] or [0]
     (spoken_of,) = conn.execute(CARE["spoken_of"], {"largest": LARGEST}).fetchone()
-    sound = len(said) == 1 and type(said[0]) is int and 0 <= said[0] <= LARGEST
+    sound = len(said) == 1 and type(said[0]) is int and 0 <= said[0] < LARGEST
     return said[0] if sound else None, spoken_of
 
 

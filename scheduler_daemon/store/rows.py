@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from scheduler_daemon.errors import SchedulerError
+from scheduler_daemon.errors import PersistenceFailed, SchedulerError
 from scheduler_daemon.model import (
     After,
     At,
@@ -99,8 +99,18 @@ def rule_columns(rule: Rule, target: Instant) -> dict[str, Any]:
     return found
 
 
+def check_countable(*numbers: int) -> None:
+    """Raises persistence_failed for one with which no row is read: somebody set it by hand."""
+    if max(numbers) > columns.LARGEST:
+        raise PersistenceFailed(
+            "nothing was stored: what is counted here was set to its end (2^53-1) by hand; "
+            "`schedctl doctor --fix` mends ids, `sqlite3` a revision"
+        )
+
+
 def kept_columns(reminder: Reminder) -> dict[str, Any]:
-    """What the columns hold that a caller's change may touch."""
+    """What the columns hold that a caller's change may touch. Raises persistence_failed."""
+    check_countable(reminder.revision, reminder.timing_revision, reminder.words_revision)
     low, high = reminder.skips or (None, None)
     return rule_columns(reminder.rule, reminder.scheduled_at) | {
         "number": reminder.number,

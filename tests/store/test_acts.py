@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,15 @@ from scheduler_daemon.errors import (
     IdempotencyConflict,
     LimitReached,
     NotFuture,
+    PersistenceFailed,
     ReminderEnded,
     ReminderNotFound,
 )
 from scheduler_daemon.model import After, FollowUp, Occurrence, Reminder
 from scheduler_daemon.rules import instant_text
 from scheduler_daemon.store.acts import RequestKey, Run
+from scheduler_daemon.store.columns import LARGEST
+from scheduler_daemon.store.doctor import look, mend
 from scheduler_daemon.store.rows import BadRow
 from scheduler_daemon.store.store import Draft, Limits, Store, Which
 from tests.store.support import (
@@ -372,3 +376,32 @@ async def test_a_run_of_what_does_not_decode_is_a_bad_row(store: Store, path: Pa
     assert await store.reader.targets([(OWNER, "s1")]) == {(OWNER, "s1"): None}
     with pytest.raises(BadRow):
         await run(store)
+
+
+# --- numbers at their end
+
+
+@pytest.mark.parametrize("column", ["revision", "timing_revision", "words_revision"])
+async def test_a_change_that_no_row_could_be_read_with_is_refused(
+    store: Store, path: Path, column: str
+) -> None:
+    """Somebody set it to its end by hand; stored it would be set aside, though it was answered."""
+    await made(store, HOURLY)
+    changed: dict[str, Any] = {column: LARGEST + 1}
+    with by_hand(path) as conn:
+        conn.execute(f"UPDATE reminders SET {column} = ?", (LARGEST,))
+    with pytest.raises(PersistenceFailed, match="set to its end"):
+        await store.change(ONE, lambda old: replace(old, **changed))
+    assert getattr(await found(store, 1), column) == LARGEST
+
+
+async def test_a_creation_for_which_no_id_is_left_is_refused_until_doctor_has_mended_that(
+    store: Store, path: Path
+) -> None:
+    await made(store, HOURLY)
+    with by_hand(path) as conn:
+        conn.execute("UPDATE sqlite_sequence SET seq = ?", (LARGEST,))
+    with pytest.raises(PersistenceFailed, match="`schedctl doctor --fix` mends ids"):
+        await made(store, HOURLY)
+    mend(path, look(path), NOW)
+    assert (await made(store, HOURLY)).number < LARGEST
