@@ -119,12 +119,12 @@ class Sender:
             state.read_admission(followup)
             # With the instant of the answer, however long writing it takes.
             receipt = (state, followup, self._clock.now(), host.name, outcome.message_id)
-            with host.receipt_waits():
-                await self._unfailing.run("receipt_not_written", partial(self.record, *receipt))
+            await self._unfailing.run("receipt_not_written", partial(self.record, *receipt))
             return Then.LOOK
         finally:
             state.pushed = None
             self._unfailing.call("not_ended", partial(self._under_way.end, followup))
+            self._unfailing.call("not_ended", partial(host.written, followup))
 
     def _unframed(self, state: SessionState, message: MessageKey, followup: FollowUp) -> Next:
         """Those of a batch that cannot be framed step aside, and the others go without them."""

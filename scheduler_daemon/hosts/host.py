@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from scheduler_daemon.clock import Clock, Handle
@@ -97,7 +96,7 @@ class Host:
         self._freed = freed
         self._admitted_late = admitted_late
         self._slots: set[Slot] = set()
-        self._unwritten = 0
+        self._unwritten: set[str] = set()
         self._room, self._held_back = LATE_KEPT, False
         self._pushes: dict[str, Push] = {}
         self._late: OrderedDict[str, FollowUp] = OrderedDict()
@@ -142,7 +141,7 @@ class Host:
         Silent ones take at most a quarter of the slots, and where the host named no number, a
         message that it leaves unanswered counts as silent after a moment.
         """
-        if self._unwritten >= UNWRITTEN:
+        if len(self._unwritten) >= UNWRITTEN:
             return False
         if self.preparing >= self._room:  # its connection would be dropped for not reading
             self._held_back = True
@@ -171,21 +170,17 @@ class Host:
             self._slots.discard(slot)
             self._freed(self)
 
-    @contextmanager
-    def receipt_waits(self) -> Iterator[None]:
-        """An admission of its has no receipt on disk until left."""
-        self._unwritten += 1
-        try:
-            yield
-        finally:
-            self._unwritten -= 1
-            if self._unwritten == UNWRITTEN - 1:
+    def written(self, followup: FollowUp) -> None:
+        """What became of a push is on disk, or nothing of it will be."""
+        if followup.followup_id in self._unwritten:
+            self._unwritten.discard(followup.followup_id)
+            if len(self._unwritten) == UNWRITTEN - 1:
                 self._freed(self)
 
     async def push(self, followup: FollowUp, params: Mapping[str, object], slot: Slot) -> Push:
         """Send a follow-up and return when it was answered, timed out or lost its connection.
 
-        The slot is free from then on.
+        The slot is free from then on. An admission counts as unwritten until `written` is called.
         """
         push = Push(followup)
         self._pushes[followup.followup_id] = push
@@ -197,7 +192,8 @@ class Host:
         try:
             self.peer.send(messages.request(followup.followup_id, "session.followup", params))
             self._go_on()
-            await push.answer
+            if isinstance(await push.answer, Admitted):
+                self._unwritten.add(followup.followup_id)
         finally:
             push.settle(Closed())
             self._pushes.pop(followup.followup_id, None)
