@@ -19,7 +19,7 @@ from scheduler_daemon.config import ConfigError
 from scheduler_daemon.cores import dump_no_core
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain, SchedulerError
 from scheduler_daemon.heart import Heart
-from scheduler_daemon.limits import give_memory_back, take_descriptors
+from scheduler_daemon.limits import give_memory_back, share_time, take_descriptors
 from scheduler_daemon.log import complain, configure, get_logger
 from scheduler_daemon.places import DATABASE_NAME
 from scheduler_daemon.rules import instant_text, zone_data_version
@@ -70,6 +70,7 @@ def run(settings: Settings, load: Callable[[], Settings] | None = None) -> int:
     dump_no_core()
     take_descriptors()
     give_memory_back()
+    share_time()
     clock = SystemClock()
     try:
         asyncio.run(Daemon(settings, clock, load).run())

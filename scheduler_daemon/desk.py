@@ -21,7 +21,7 @@ from scheduler_daemon.store.store import NOT_FOUND, Limits, Store, Which
 from scheduler_daemon.views import reminder_view, waiting_for
 from scheduler_daemon.watching import Watchers
 from scheduler_daemon.wire import params, shapes
-from scheduler_daemon.wire.frames import encode
+from scheduler_daemon.wire.encoding import encode
 
 ENVELOPE_BYTES = 1024
 """Room in a frame for what stands around a page's items."""

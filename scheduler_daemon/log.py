@@ -22,6 +22,7 @@ from typing import Any, Literal, TextIO, cast
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+from scheduler_daemon import wall
 from scheduler_daemon.systemd import journal_reads, with_priority
 from scheduler_daemon.text import printable
 
@@ -29,7 +30,6 @@ PATIENCE_MS = 100
 """How long a line waits for a reader that took the one before it."""
 
 _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "1;31"}
-_stamp = structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%f", utc=True)
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
@@ -60,10 +60,8 @@ def configure(
     writer = LineWriter(stream, lambda count: _dropped_line(count, render))
     structlog.configure(
         processors=[
-            _drop_none,
             structlog.processors.add_log_level,
             _stamp,
-            _cut_to_milliseconds,
             structlog.processors.format_exc_info,
             render,
         ],
@@ -143,7 +141,7 @@ def render_json(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
     """One JSON object, ASCII only: nothing in a value can end the line."""
     ordered = _ordered(event)
     try:
-        return json.dumps(ordered, default=_plain)
+        return _ENCODER.encode(ordered)
     except (TypeError, ValueError, RecursionError):  # odd keys, a value that holds itself
         return json.dumps({key: repr(value) for key, value in ordered.items()})
 
@@ -225,27 +223,26 @@ def _in_journal(stream: TextIO) -> bool:
     return fd is not None and journal_reads(fd, os.environ)
 
 
-def _drop_none(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """What is not known is left out, as on the wire."""
-    return {key: value for key, value in event.items() if value is not None}
-
-
-def _cut_to_milliseconds(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    event["timestamp"] = event["timestamp"][:-3] + "Z"
+def _stamp(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    event["timestamp"] = _plain(wall.now())
     return event
 
 
 def _dropped_line(count: int, render: structlog.typing.Processor) -> str:
     event: Any = {"event": "log_lines_dropped", "level": "warning", "lines": count}
-    for processor in (_stamp, _cut_to_milliseconds, render):
+    for processor in (_stamp, render):
         event = processor(None, "warning", event)
     return str(event)
 
 
 def _ordered(event: Mapping[str, Any]) -> dict[str, Any]:
-    """What every line has, first."""
-    first = ("timestamp", "level", "event", "module")
-    return {key: event[key] for key in first if key in event} | dict(event)
+    """What every line has, first. What is not known is left out, as on the wire."""
+    known = {key: event[key] for key in _FIRST if key in event}
+    known |= event
+    return {key: value for key, value in known.items() if value is not None}
+
+
+_FIRST = ("timestamp", "level", "event", "module")
 
 
 def _plain(value: object) -> str:
@@ -253,6 +250,9 @@ def _plain(value: object) -> str:
     if isinstance(value, dt.datetime):
         return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return str(value) if isinstance(value, PurePath) else repr(value)
+
+
+_ENCODER = json.JSONEncoder(default=_plain)
 
 
 def _field(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The wall clock, for processes that have no event loop: one reading, passed down from there.
+"""The wall clock, for the log's stamps and for processes that have no event loop.
 
 Below the edge time is an argument. The daemon reads it through clock.py instead.
 """

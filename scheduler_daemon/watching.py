@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from scheduler_daemon.wire import messages, shapes
-from scheduler_daemon.wire.frames import encode
+from scheduler_daemon.wire.encoding import encode
 
 
 class Watch(NamedTuple):
@@ -60,6 +60,8 @@ class Watchers:
         watchers hear of it: the one that a reminder was moved out of.
         """
         sessions = (session_id, None) if also is None else (session_id, also, None)
+        if not self._by_watch:
+            return
         hearers = dict.fromkeys(
             watcher
             for owner in (owner_uid, None)

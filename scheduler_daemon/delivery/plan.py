@@ -7,7 +7,7 @@ import datetime as dt
 from scheduler_daemon.delivery.framing import followup_params
 from scheduler_daemon.model import FollowUp, Instant, Occurrence, Reminder
 from scheduler_daemon.rules import due_decision, first, instant_text
-from scheduler_daemon.wire.frames import encode
+from scheduler_daemon.wire.encoding import encode
 
 _SOME_INSTANT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 

@@ -49,8 +49,9 @@ def instant_text(instant: Instant) -> str:
 
     Raises ValueError as `as_instant` does.
     """
-    instant = as_instant(instant)
-    return instant.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    if instant.tzinfo is not dt.UTC or instant.microsecond % 1000:
+        instant = as_instant(instant)
+    return instant.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def parse_instant_text(text: str) -> Instant:

@@ -24,6 +24,7 @@ from scheduler_daemon.service import Service
 from scheduler_daemon.status import StatusBoard
 from scheduler_daemon.watching import Watch, Watchers
 from scheduler_daemon.wire import messages, params
+from scheduler_daemon.wire.encoding import encode
 from scheduler_daemon.wire.frames import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -31,7 +32,6 @@ from scheduler_daemon.wire.frames import (
     Splitter,
     WireError,
     check_cost,
-    encode,
 )
 
 LINES_AT_ONCE, BYTES_AT_ONCE = 64, 8 * 1024

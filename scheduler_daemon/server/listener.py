@@ -21,7 +21,7 @@ from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.peers import Door, PeerCredentials, credentials
 from scheduler_daemon.wire import messages
-from scheduler_daemon.wire.frames import encode
+from scheduler_daemon.wire.encoding import encode
 
 FAREWELLS = 32
 FAREWELL_SECONDS = 2.0

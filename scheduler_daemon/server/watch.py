@@ -9,7 +9,7 @@ from scheduler_daemon.desk import Caller, any_owner
 from scheduler_daemon.errors import LimitReached
 from scheduler_daemon.watching import Watch, Watchers
 from scheduler_daemon.wire import messages, params
-from scheduler_daemon.wire.frames import encode
+from scheduler_daemon.wire.encoding import encode
 
 MOST_WATCHES = 1000
 """On one connection; more would be memory that a peer can take at will."""

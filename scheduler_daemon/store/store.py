@@ -187,6 +187,7 @@ class Store:
         return await self._writer.run(
             lambda conn: receipts.record(conn, followup, admitted_at, host, message_id),
             patient=True,
+            records=len(followup.occurrences),
         )
 
     async def settle(

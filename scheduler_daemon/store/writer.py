@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import math
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from scheduler_daemon.errors import PersistenceFailed, PersistenceUncertain
@@ -23,7 +25,7 @@ from scheduler_daemon.store.room import FULL, DiskFull, is_full, make_room
 from scheduler_daemon.store.standing import Standing
 
 GROUP_LIMIT = 64
-"""Acts in one transaction; more than that brought nothing when measured."""
+"""A transaction takes no further act once it writes so many records: more brought nothing."""
 
 T = TypeVar("T")
 Act = Callable[[sqlite3.Connection], Any]
@@ -44,6 +46,8 @@ class _Waiting:
     answer: asyncio.Future[Any]
     give_up_at: float  # monotonic seconds
     tell_at: float
+    patient: bool
+    records: int
 
 
 class Writer:
@@ -74,8 +78,13 @@ class Writer:
         self._closed = False
         self.commits = 0
 
-    async def run(self, act: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
-        """The value of `act` once it is on disk.
+    async def run(
+        self, act: Callable[[sqlite3.Connection], T], *, patient: bool = False, records: int = 1
+    ) -> T:
+        """The value of `act`, which writes so many `records`, once it is on disk.
+
+        Patient acts let others pass, and have half of each transaction while others wait. Among
+        the patient ones, and among the others, each keeps its place.
 
         Raises what `act` raised, persistence_failed when nothing was stored, and
         persistence_uncertain when that is not known. A cancelled caller's act may still be stored.
@@ -84,7 +93,8 @@ class Writer:
             raise PersistenceFailed(CLOSED)
         tell_at = self._monotonic() + self._wait_seconds
         give_up_at = math.inf if patient else tell_at
-        waiting = _Waiting(act, asyncio.get_running_loop().create_future(), give_up_at, tell_at)
+        answer = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(act, answer, give_up_at, tell_at, patient, records)
         self._queue.append(waiting)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._drain(), name="store writer")
@@ -104,7 +114,7 @@ class Writer:
 
     async def _drain(self) -> None:
         while self._queue:
-            group = self._queue[:GROUP_LIMIT]
+            group = self._next_group()
             acts = [waiting.act for waiting in group]
             try:
                 outcomes = await self._database.run(partial(self._commit, acts))
@@ -116,6 +126,15 @@ class Writer:
                 _answer(waiting.answer, *outcome)
             if len(outcomes) < len(group):
                 self._give_up_late_ones()
+
+    def _next_group(self) -> list[_Waiting]:
+        """What goes into the next transaction, which is put to the front of the queue."""
+        patient = [waiting for waiting in self._queue if waiting.patient]
+        callers = [waiting for waiting in self._queue if not waiting.patient]
+        half = GROUP_LIMIT // 2
+        self._queue = [*callers[:half], *patient, *callers[half:]]
+        before = accumulate((waiting.records for waiting in self._queue), initial=0)
+        return self._queue[: bisect_left([*before], GROUP_LIMIT)]
 
     def _give_up_late_ones(self) -> None:
         """Refuse those that have waited long enough for a foreign lock; the others go again.

@@ -86,9 +86,11 @@ class WithSelector(Params):
 
     def selectors(self) -> dict[str, Any]:
         """Those that were given, also with null."""
-        return {
-            k: getattr(self, k) for k in WithSelector.model_fields if k in self.model_fields_set
-        }
+        given = self.model_fields_set
+        return {name: getattr(self, name) for name in _SELECTORS if name in given}
+
+
+_SELECTORS = tuple(WithSelector.model_fields)
 
 
 class Hello(Params):

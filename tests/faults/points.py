@@ -125,8 +125,8 @@ def _wrap_commits(reached: Callable[[str], None]) -> None:
         _wrap(owner, method, before=functools.partial(_writing.set, what))
     run, together, finish, upkeep = Writer.run, Writer._together, Writer._finish, Store.upkeep
 
-    async def tagged_run(self: Writer, act: Callable[..., Any], *, patient: bool = False) -> Any:
-        return await run(self, _Tagged(_writing.get(), act), patient=patient)
+    async def tagged_run(self: Writer, act: Callable[..., Any], **more: Any) -> Any:
+        return await run(self, _Tagged(_writing.get(), act), **more)
 
     def noted_together(self: Writer, conn: sqlite3.Connection, acts: list[Any]) -> Any:
         _group.kinds = [act.kind for act in acts]

@@ -60,6 +60,31 @@ async def test_many_go_in_groups_of_64_in_the_order_in_which_they_came(writing: 
     assert writing.stored() == names
 
 
+async def test_callers_pass_patient_acts_which_have_half_of_a_transaction(writing: Bench) -> None:
+    """Under a flood of either kind, the other goes on."""
+    callers = [f"caller {number:03}" for number in range(GROUP_LIMIT)]
+    patient = [f"patient {number:03}" for number in range(GROUP_LIMIT)]
+    await asyncio.gather(
+        writing.together(*map(write, patient), patient=True),
+        writing.together(*map(write, callers)),
+    )
+    assert writing.transactions == 2
+    half = GROUP_LIMIT // 2
+    parts = [callers[:half], patient[:half], callers[half:], patient[half:]]
+    assert writing.stored() == [name for part in parts for name in part]
+
+
+async def test_a_transaction_ends_with_the_act_that_writes_much(writing: Bench) -> None:
+    """Whoever comes next waits for that one alone; and large ones are not put off without end."""
+    runs = [
+        writing.writer.run(write(name), patient=True, records=records)
+        for name, records in (("a", 1), ("large", 1000), ("b", 63), ("c", 1), ("d", 1))
+    ]
+    assert await asyncio.gather(*runs) == ["a", "large", "b", "c", "d"]
+    assert writing.transactions == 3
+    assert writing.stored() == ["a", "large", "b", "c", "d"]
+
+
 async def test_no_answer_leaves_before_the_commit(writing: Bench) -> None:
     """The first act has run, and is in the file for nobody else, until its group is committed."""
     ran, go_on = threading.Event(), threading.Event()
