@@ -37,6 +37,7 @@ def started(new_guest: NewGuest, *, fresh: bool) -> Guest:
     if fresh:
         guest.install()
         guest.sh("sync")
+    guest.sh("systemctl is-system-running --wait || true")  # a busy manager answers nobody in time
     guest.sh("systemctl start scheduler-daemon.service")
     guest.do("attach", ["s"])
     return guest
