@@ -245,32 +245,3 @@ def test_a_path_that_is_no_text_is_refused(
     ended = schedctl("setup", "codex", "--yes")
     assert (ended.status, held(home)) == (1, {})
     assert "is not UTF-8" in ended.err
-
-
-def test_any_client_gets_an_entry_to_paste(schedctl: Schedctl, home: Path) -> None:
-    printed = schedctl("setup", "mcp-json", "--session", "my chat")
-    assert (printed.status, printed.err) == (0, "")
-    entry = json.loads(printed.out)["mcpServers"]["reminders"]
-    assert entry["args"][-2:] == ["--session", "my chat"]
-    line = schedctl("setup", "mcp-json", "--session", "my chat", "--json").out
-    assert json.loads(line) == json.loads(printed.out)
-    assert line.count("\n") == 1
-    assert held(home) == {}
-
-
-def test_or_one_in_a_file_beside_others(
-    schedctl: Schedctl, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(home)
-    path = home / ".mcp.json"
-    before = '{"mcpServers": {"mine": {"command": "x"}}}'
-    path.write_text(before)
-    words = ("setup", "mcp-json", "--file", ".mcp.json")
-    assert schedctl(*words, "--session-from-env", "CHAT", "--yes").status == 0
-    servers = json.loads(path.read_text())["mcpServers"]
-    assert list(servers) == ["mine", "reminders"]
-    assert servers["reminders"]["args"][-2:] == ["--session-from-env", "CHAT"]
-    other = schedctl(*words, "--session", "x", "--yes")
-    assert (other.status, "is there already" in other.err) == (1, True)
-    assert schedctl(*words, "--undo", "--yes").status == 0
-    assert path.read_text() == before

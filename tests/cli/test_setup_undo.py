@@ -176,7 +176,7 @@ def test_an_entry_that_was_changed_since_is_left_and_the_backup_is_named(
     one.set_up()
     changed = one.path.read_bytes().replace(b"/run/d.sock", b"/run/e.sock")
     one.path.write_bytes(changed)
-    backup = one.records.backup(one.path)
+    backup = one.records.backup(one.records.all_of(kind)[0])
     with pytest.raises(FailedError) as told:
         one.undo()
     assert "says something else" in str(told.value)

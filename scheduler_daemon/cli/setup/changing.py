@@ -93,7 +93,7 @@ def undoing(record: Record, records: Records) -> Change:
     try:
         return Change(record.path, now, record.edit.cut(now), record.edit)
     except (InTheWay, Broken) as error:
-        kept = "did not exist" if record.before is None else f"is in {records.backup(record.path)}"
+        kept = "did not exist" if record.before is None else f"is in {records.backup(record)}"
         raise FailedError(
             f"{record.path} was changed since: {error}; nothing was changed: take by hand what "
             f"setup wrote out of it, and run this again (what it was before {kept})"

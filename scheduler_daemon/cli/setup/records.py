@@ -41,10 +41,10 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def backup(self, path: Path) -> Path:
-        """Where what a file held before is kept."""
-        key = hashlib.sha256(str(path).encode()).hexdigest()[:12]
-        return self._folder / f"{path.name}-{key}.before"
+    def backup(self, record: Record) -> Path:
+        """Where what the file held before is kept; each setup that shares the file has its own."""
+        key = hashlib.sha256(f"{record.of}\n{record.path}".encode()).hexdigest()[:12]
+        return self._folder / f"{record.path.name}-{key}.before"
 
     def add(self, record: Record) -> None:
         """Keep it. Raises FailedError."""
@@ -53,7 +53,7 @@ class Records:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise FailedError(f"cannot make {self._folder}: {error.strerror}") from None
-        backup = self.backup(record.path)
+        backup = self.backup(record)
         if record.before is not None:
             files.write(str(backup), record.before, 0o600)
         members = {
@@ -69,7 +69,7 @@ class Records:
 
     def drop(self, record: Record) -> None:
         """Forget it."""
-        backup = self.backup(record.path)
+        backup = self.backup(record)
         for path in (backup.with_suffix(".json"), backup):
             path.unlink(missing_ok=True)
         for folder in record.folders:
