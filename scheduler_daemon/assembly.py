@@ -20,6 +20,7 @@ from scheduler_daemon.server.allowance import Allowance
 from scheduler_daemon.server.connection import Connection
 from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.server.peers import Door
+from scheduler_daemon.server.turns import Turns
 from scheduler_daemon.service import Service
 from scheduler_daemon.settings import SCHEMA, Settings, group_number, user_number
 from scheduler_daemon.status import StatusBoard
@@ -46,6 +47,7 @@ class Assembly:
         self._settings = self._first = settings
         self._clock = clock
         self.watchers = Watchers()
+        self._turns = Turns()
         self.troubles = Troubles(clock.monotonic)
         self.scheduler = Scheduler(
             clock,
@@ -138,6 +140,7 @@ class Assembly:
             max_write_buffer_bytes=settings.max_write_buffer_bytes,
             write_timeout_seconds=settings.write_timeout_seconds,
             allowance=allowance,
+            turns=self._turns,
             closed=closed,
         )
 

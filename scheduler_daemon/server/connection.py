@@ -19,6 +19,7 @@ from scheduler_daemon.server.farewell import Farewell
 from scheduler_daemon.server.methods import METHODS, Method
 from scheduler_daemon.server.outbox import Outbox
 from scheduler_daemon.server.requests import Asked, Requests
+from scheduler_daemon.server.turns import LONG_BYTES, Turns
 from scheduler_daemon.server.watch import PeerWatcher
 from scheduler_daemon.service import Service
 from scheduler_daemon.status import StatusBoard
@@ -34,7 +35,7 @@ from scheduler_daemon.wire.frames import (
     check_cost,
 )
 
-LINES_AT_ONCE, BYTES_AT_ONCE = 64, 8 * 1024
+LINES_AT_ONCE, BYTES_AT_ONCE = 64, LONG_BYTES
 """A peer that sends without end is listened to in parts, so that others are answered between."""
 
 log = get_logger(__name__)
@@ -61,6 +62,7 @@ class Connection(asyncio.Protocol):
         max_write_buffer_bytes: int,
         write_timeout_seconds: float,
         allowance: Allowance,
+        turns: Turns,
         closed: Callable[[Connection], None],
     ) -> None:
         self.caller = caller
@@ -74,11 +76,13 @@ class Connection(asyncio.Protocol):
         self._max_buffer = max_write_buffer_bytes
         self._write_timeout = write_timeout_seconds
         self._allowance = allowance
+        self._turns = turns
         self._closed = closed
         self._transport: asyncio.Transport
         self._outbox: Outbox
         self._lines: deque[bytes] = deque()
         self._lines_bytes = 0
+        self._waits_for_turn = False
         self._broken: FrameTooLong | None = None
         self._host: Host | None = None
         self._watcher = PeerWatcher(
@@ -110,7 +114,8 @@ class Connection(asyncio.Protocol):
         self._lines.extend(lines)
         self._lines_bytes += sum(map(len, lines))
         self._note_held()
-        self._take_lines()
+        if not self._waits_for_turn:
+            self._take_lines()
 
     def eof_received(self) -> bool:
         """The peer sends no more: what it asked is answered, what it attached is ended."""
@@ -138,14 +143,15 @@ class Connection(asyncio.Protocol):
 
     # --- what comes in
 
-    def _take_lines(self) -> None:
+    def _take_lines(self, *, at_turn: bool = False) -> None:
         """Take a few lines, and more when other connections had their turn."""
         room = BYTES_AT_ONCE
         for _ in range(min(LINES_AT_ONCE, len(self._lines))):
             if self._ending:
                 return
-            if room < 0:
+            if room < 0 or (len(self._lines[0]) > LONG_BYTES and not at_turn):
                 break
+            at_turn = False
             line = self._lines.popleft()
             room -= len(line)
             self._lines_bytes -= len(line)
@@ -153,12 +159,25 @@ class Connection(asyncio.Protocol):
         self._note_held()
         if self._lines:
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._take_lines)
+            self._go_on_later()
         elif self._broken is not None:
             self._leave()
             self.end(self._broken)
         else:
             self._transport.resume_reading()
+
+    def _go_on_later(self) -> None:
+        if self._waits_for_turn:
+            return
+        if len(self._lines[0]) > LONG_BYTES:
+            self._waits_for_turn = True
+            self._turns.ask(self.caller.uid, self._take_at_turn)
+        else:
+            asyncio.get_running_loop().call_soon(self._take_lines)
+
+    def _take_at_turn(self) -> None:
+        self._waits_for_turn = False
+        self._take_lines(at_turn=True)
 
     def _take(self, line: bytes) -> None:
         if not line.strip():

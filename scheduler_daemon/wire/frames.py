@@ -28,6 +28,9 @@ MAX_OUTSIDE_STRINGS = 20_000
 Far beyond any message to the daemon: a megabyte of `{},{},` would keep it busy for half a second.
 """
 
+MAX_STRINGS = 10_000
+"""Strings that a frame may hold, names of members among them: several times any message."""
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -61,11 +64,14 @@ class FrameTooLong(WireError):
 
 
 class FrameTooCostly(WireError):
-    """A line has more outside its strings than anybody who means well would send."""
+    """A line has more strings, or more outside them, than anybody who means well would send."""
 
     def __init__(self) -> None:
-        most = f"outside its strings a message has at most {MAX_OUTSIDE_STRINGS} bytes"
-        super().__init__(INVALID_REQUEST, f"{most}, commas, colons and blanks not counted")
+        super().__init__(
+            INVALID_REQUEST,
+            f"a message holds at most {MAX_STRINGS} strings, and outside them at most "
+            f"{MAX_OUTSIDE_STRINGS} bytes, commas, colons and blanks not counted",
+        )
 
 
 class Splitter:
@@ -120,10 +126,12 @@ def encode(message: object) -> bytes:
 
 def check_cost(line: bytes) -> None:
     """Refuse a line that takes long to read, whatever it is. Raises FrameTooCostly."""
-    if len(line) > MAX_OUTSIDE_STRINGS:
-        outside = _outside_strings(line).translate(None, b",: \t\r")
-        if len(outside) > MAX_OUTSIDE_STRINGS:
-            raise FrameTooCostly
+    if len(line) <= MAX_OUTSIDE_STRINGS:
+        return
+    if _unescaped(line).count(b'"') > 2 * MAX_STRINGS:
+        raise FrameTooCostly
+    if len(_outside_strings(line).translate(None, b",: \t\r")) > MAX_OUTSIDE_STRINGS:
+        raise FrameTooCostly
 
 
 def decode(line: bytes) -> object:
@@ -193,5 +201,9 @@ def _depth_exceeded(line: bytes) -> bool:
 
 def _outside_strings(line: bytes) -> bytes:
     """What is left of JSON without its strings; of what is no JSON, something no longer."""
-    unescaped = line.replace(rb"\\", b"").replace(rb"\"", b"")
-    return b"".join(unescaped.split(b'"')[::2])
+    return b"".join(_unescaped(line).split(b'"')[::2])
+
+
+def _unescaped(line: bytes) -> bytes:
+    """JSON without the backslashes and quotes that its strings hold."""
+    return line.replace(rb"\\", b"").replace(rb"\"", b"")

@@ -97,6 +97,12 @@ FLOODS = {
     "names": line(request(1, "host.attach", name="h", sessions=[f"{n}" for n in range(2000)])),
     "objects": HEAD + b"[" + b"{}," * (MIB // 3 - 100) + b"1]}}\n",
     "strings": HEAD + b"[" + b'"a",' * (MIB // 4 - 100) + b"1]}}\n",
+    "members": b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{'
+    + b",".join(b'"%d":""' % number for number in range(100_000))[: MIB - 200].rpartition(b",")[0]
+    + b"}}\n",
+    "context": line(
+        request(1, "reminder.create", session_id="s", context={f"{n:x}": "" for n in range(9_900)})
+    ),
     "nesting": (HEAD + b"[" * 9000 + b"]" * 9000 + b"}}\n") * 8,
     "digits": HEAD + b"1" * (MIB - 200) + b"}}\n",
     "escapes": HEAD + b'"' + rb"\u0041" * (MIB // 6 - 100) + b'"}}\n',
@@ -141,6 +147,22 @@ def test_one_that_floods_delays_nobody_else(filled: DaemonProcess, kind: str) ->
             waits.append(1000 * (time.monotonic() - began))
     print(f"{kind}: others waited {median(waits):.0f} ms, {max(waits):.0f} at most; "
           f"{resident(filled, 'VmHWM')} MiB")  # fmt: skip
+    assert median(waits) < PATIENCE
+
+
+def test_long_lines_on_many_connections_delay_no_other_by_more_than_one_line(
+    filled: DaemonProcess,
+) -> None:
+    other = filled.peer()
+    waits: list[float] = []
+    with ExitStack() as floods:
+        for _ in range(30):
+            floods.enter_context(flood(filled, FLOODS["context"]))
+        for _ in range(20):
+            began = time.monotonic()
+            other.call("reminder.get", id="r1")
+            waits.append(1000 * (time.monotonic() - began))
+    print(f"30 connections with long lines: others waited {median(waits):.0f} ms")
     assert median(waits) < PATIENCE
 
 

@@ -304,7 +304,7 @@ async def test_an_answer_that_is_no_json_is_a_defect_like_any_other(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> Json:
-        return {"reminder": float("nan")}
+        return {"reminder": object()}
 
     monkeypatch.setattr("scheduler_daemon.service.Service.get", broken)
     assert (await peer.refused("reminder.get", id="r1"))["data"]["code"] == "internal_error"

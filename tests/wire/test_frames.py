@@ -199,12 +199,16 @@ def test_brackets_inside_strings_and_side_by_side_are_no_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", [b"{},", b"[],", b"1,", b"1e1,", b"true,", b'{"a":1},', b"[" * 60 + b"]" * 60 + b","]
+    "piece",
+    [
+        *(b"{},", b"[],", b"1,", b"1e1,", b"true,", b'{"a":1},', b"[" * 60 + b"]" * 60 + b","),
+        *(b'"",', b'"a":"",', b'"\\"":"x",', b'"'),
+    ],
 )
 def test_a_megabyte_that_takes_long_to_read_is_refused_at_once(piece: bytes) -> None:
     line = b"[" + piece * ((1 << 20) // len(piece)) + b"0]"
     began = time.process_time()
-    with pytest.raises(FrameTooCostly, match="at most 20000 bytes, commas"):
+    with pytest.raises(FrameTooCostly, match="at most 10000 strings.*at most 20000 bytes, commas"):
         check_cost(line)
     assert time.process_time() - began < 0.5
 
@@ -213,7 +217,8 @@ def test_a_megabyte_that_takes_long_to_read_is_refused_at_once(piece: bytes) -> 
     "value",
     [
         {"prompt": '{"[1,2,3]}\\' * 50_000},
-        {"sessions": [str(number) for number in range(100_000)]},
+        {"sessions": [str(number) for number in range(9_998)]},
+        {"prompt": '"' * 500_000},
         {"x": [[]] * 9_990},
         {"prompt": "😀" * 100_000},
     ],
