@@ -208,7 +208,7 @@ def test_brackets_inside_strings_and_side_by_side_are_no_depth() -> None:
 def test_a_megabyte_that_takes_long_to_read_is_refused_at_once(piece: bytes) -> None:
     line = b"[" + piece * ((1 << 20) // len(piece)) + b"0]"
     began = time.process_time()
-    with pytest.raises(FrameTooCostly, match="at most 10000 strings.*at most 20000 bytes, commas"):
+    with pytest.raises(FrameTooCostly, match=r"at most 10000 strings.*at most 20000 bytes, commas"):
         check_cost(line)
     assert time.process_time() - began < 0.5
 
