@@ -68,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         effective = config.load(options.config, flags)
     except config.ConfigError as error:
+        if options.command == "run":
+            _turn_away()
         return _refused(error)
     if options.command == "config":
         return _put(_as_json(effective) if options.json else _as_toml(effective))
@@ -85,6 +87,19 @@ def _refused(error: config.ConfigError) -> int:
     with suppress(OSError):
         complain(f"scheduler-daemon: {error}")
     return BAD_CONFIGURATION
+
+
+def _turn_away() -> None:
+    """Tell those for whom systemd started this that it cannot."""
+    from scheduler_daemon import systemd
+    from scheduler_daemon.errors import InternalError
+    from scheduler_daemon.wire import frames, messages
+
+    words = "the daemon cannot start, since its settings cannot be used; its log says more"
+    with suppress(systemd.SocketsRefused):
+        sock = systemd.adopted_socket(os.environ, os.getpid())
+        if sock is not None:
+            systemd.turn_away(sock, frames.encode(messages.error(None, InternalError(words))))
 
 
 def toml_value(value: object) -> str:

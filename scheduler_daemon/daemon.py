@@ -23,7 +23,7 @@ from scheduler_daemon.limits import give_memory_back, share_time, take_descripto
 from scheduler_daemon.log import complain, configure, get_logger
 from scheduler_daemon.places import DATABASE_NAME
 from scheduler_daemon.rules import instant_text, zone_data_version
-from scheduler_daemon.server.address import Address, SocketRefused, bind
+from scheduler_daemon.server.address import Address, SocketRefused, bind, keeps_out
 from scheduler_daemon.server.listener import Listener
 from scheduler_daemon.settings import Settings
 from scheduler_daemon.store.database import (
@@ -248,9 +248,10 @@ class Daemon:
     def _address(self) -> Address:
         """The socket that systemd handed over, else one at the path of the settings."""
         adopted = adopted_socket(os.environ, os.getpid())
-        if adopted is not None:
-            return Address(adopted)
         others, group = opening(self._settings)
+        if adopted is not None:
+            _warn_of_mode(keeps_out(adopted, others=others, group=group))
+            return Address(adopted)
         return bind(self._settings.socket, others=others, group=group)
 
     async def _note_zone_data(self, store: Store) -> int | None:
@@ -368,6 +369,12 @@ class Daemon:
     def _persistence_failed(self, text: str) -> None:
         self.parts.status.persistence_failed(self._clock.now(), PersistenceFailed.code)
         self.parts.troubles.told("database_failed", text)
+
+
+def _warn_of_mode(wants: str | None) -> None:
+    if wants is not None:
+        reason = "the socket that systemd made keeps out some whom the settings let in"
+        log.warning("socket_keeps_out", reason=reason, wants=wants)
 
 
 async def _any_of(looping: asyncio.Task[Any], *events: asyncio.Event) -> None:

@@ -180,7 +180,8 @@ class Settings(BaseModel):
         Field(
             description="Users who may connect, as numbers or names, beside root and the daemon's"
             " own user. Their socket is open to all (0666), and each peer is judged by its"
-            " credentials; for one group alone (allowed_gids) it is that group's (0660).",
+            " credentials; for one group alone (allowed_gids) it is that group's (0660). A unit of"
+            " systemd makes its socket itself: give that SocketMode=0666.",
             examples=[[1000, "alice"]],
         ),
     ] = ()

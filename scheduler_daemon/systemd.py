@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 
 FIRST_FD = 3
 """Where descriptors that are handed over begin, sd_listen_fds(3)."""
@@ -47,6 +48,22 @@ def adopted_socket(environ: Mapping[str, str], pid: int) -> socket.socket | None
             "the socket unit must say ListenStream= with a path, and Accept=no"
         )
     return sock
+
+
+def turn_away(sock: socket.socket, words: bytes) -> None:
+    """Say `words` to everybody who waits on a listening socket, and leave them.
+
+    Otherwise systemd starts the service for them again, and again.
+    """
+    sock.setblocking(False)
+    with suppress(OSError):  # nobody waits any more
+        while True:
+            peer, _ = sock.accept()
+            with peer, suppress(OSError):
+                peer.setblocking(False)
+                peer.sendall(words)
+                while peer.recv(1 << 16):  # what it asked: unread it would cost it the words
+                    pass
 
 
 def _is_listening(sock: socket.socket) -> bool:

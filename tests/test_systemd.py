@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_daemon.client import Client
+from scheduler_daemon.server.address import keeps_out
 from scheduler_daemon.systemd import Manager, adopted_socket, journal_reads, with_priority
 from tests.support.short import short_path as short_path
 
@@ -172,11 +174,13 @@ os.execv(sys.executable, program)
 class Service:
     """A daemon as a manager starts it: with a socket, somebody to tell, and a watchdog."""
 
-    def __init__(self, folder: Path, told: socket.socket, handed: socket.socket) -> None:
+    def __init__(
+        self, folder: Path, told: socket.socket, handed: socket.socket, *more: str
+    ) -> None:
         self.told = told
         state = f"--state-directory={folder / 'state'}"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, str(handed.fileno()), state],
+            [sys.executable, "-c", _START, str(handed.fileno()), state, *more],
             env=os.environ | environ(told, WATCHDOG_USEC="1000000", HOME=str(folder)),
             pass_fds=[handed.fileno()],
             stderr=subprocess.DEVNULL,
@@ -231,3 +235,54 @@ def test_the_watchdog_hears_of_the_loop_and_the_status_is_in_words(
     for _ in range(3):
         service.hears("WATCHDOG=1")
     assert service.end() == 0
+
+
+@pytest.mark.acceptance
+def test_with_bad_settings_whoever_waits_is_told_and_starts_nothing_again(
+    short_path: Path, manager_socket: socket.socket
+) -> None:
+    """What is left in the queue of its socket would have systemd start it without end."""
+    (short_path / "bad.toml").write_text("nope = 1\n")
+    with socket.socket(socket.AF_UNIX) as handed, socket.socket(socket.AF_UNIX) as gone:
+        handed.bind(str(short_path / "s.sock"))
+        handed.listen()
+        gone.connect(str(short_path / "s.sock"))
+        gone.close()
+        with socket.socket(socket.AF_UNIX) as waiting:
+            waiting.connect(str(short_path / "s.sock"))
+            waiting.sendall(b'{"jsonrpc":"2.0","id":1,"method":"hello"}\n')
+            waiting.settimeout(60)
+            bad = f"--config={short_path / 'bad.toml'}"
+            service = Service(short_path, manager_socket, handed, bad)
+            assert service.process.wait(60) == 6
+            (line,) = waiting.makefile("rb").read().splitlines()
+        handed.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            handed.accept()
+    error = json.loads(line)["error"]
+    assert error["data"]["code"] == "internal_error"
+    assert "its settings cannot be used" in error["message"]
+
+
+def wanted(mode: int, folder: Path, *, others: bool = False, group: int | None = None) -> str:
+    """What a socket with this mode is said to want."""
+    path = folder / "s"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+        path.chmod(mode)
+        found = keeps_out(sock, others=others, group=group)
+        path.unlink()
+        assert keeps_out(sock, others=True, group=None) is None  # nobody finds it any more
+        return found or "nothing"
+
+
+def test_a_socket_handed_over_that_keeps_allowed_users_out_is_noticed(short_path: Path) -> None:
+    group = os.getegid()
+    assert wanted(0o660, short_path, others=True) == "SocketMode=0666 in its unit"
+    assert wanted(0o666, short_path, others=True) == "nothing"
+    assert wanted(0o660, short_path, group=group) == "nothing"
+    narrow = f"SocketMode=0660 and SocketGroup={group} in its unit"
+    assert wanted(0o600, short_path, group=group) == narrow
+    assert wanted(0o660, short_path, group=group + 1) != "nothing"
+    assert wanted(0o666, short_path, group=group + 1) == "nothing"
+    assert wanted(0o600, short_path) == "nothing"

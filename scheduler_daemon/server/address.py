@@ -64,6 +64,21 @@ def bind(path: Path, *, others: bool = False, group: int | None = None) -> Addre
         raise SocketRefused(f"cannot listen at {path}: {error.strerror or error}") from None
 
 
+def keeps_out(adopted: socket.socket, *, others: bool, group: int | None) -> str | None:
+    """What a socket made by somebody else wants, to let in those whom `bind` would; else None."""
+    try:
+        found = Path(adopted.getsockname()).stat()
+    except OSError:  # nobody finds it any more
+        return None
+    if found.st_mode & stat.S_IWOTH or not (others or group is not None):
+        return None
+    if others:
+        return "SocketMode=0666 in its unit"
+    if found.st_mode & stat.S_IWGRP and found.st_gid == group:
+        return None
+    return f"SocketMode=0660 and SocketGroup={group} in its unit"
+
+
 def _make_folder(folder: Path, mode: int) -> None:
     """Make the folder where it is missing; one that is there keeps its mode."""
     if not folder.is_dir():
