@@ -33,10 +33,13 @@ def path_of(args: argparse.Namespace) -> Path:
     """The file of the queue, there or not. Raises FailedError."""
     from pathlib import Path
 
+    return usual_path() if args.spool is None else Path(args.spool).absolute()
+
+
+def usual_path() -> Path:
+    """The file where nobody named another. Raises FailedError."""
     from scheduler_daemon import places  # as above
 
-    if args.spool is not None:
-        return Path(args.spool).absolute()
     state = places.state_directory(os.environ, places.home_directory(os.environ, os.getuid()))
     if state is None:
         raise FailedError("neither a variable nor a home says where the queue is: add --spool PATH")

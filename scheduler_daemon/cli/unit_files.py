@@ -1,4 +1,4 @@
-"""The unit files of one user's daemon: what is in them, and which of them may be touched.
+"""The unit files of one user: what is in them, and which of them may be touched.
 
 They are those of systemd/user with the interpreter in use in place of a command that is
 installed for all. What is asked of a manager stands in user_manager.py.
@@ -9,18 +9,21 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import scheduler_daemon
 from scheduler_daemon.cli.exits import FailedError
 
-NAMES = ("scheduler-daemon.socket", "scheduler-daemon.service")
+DAEMON = ("scheduler-daemon.socket", "scheduler-daemon.service")
+HOST_EXEC: tuple[str, ...] = ("scheduler-daemon-host-exec.service",)
+ALL = DAEMON + HOST_EXEC
 
 State: TypeAlias = Literal["missing", "ours", "changed", "foreign"]
 
 _COMMAND = "ExecStart=scheduler-daemon run"
+_HOST_COMMAND = "ExecStart=schedctl host-exec --all --profile auto"
 _PLACE = "ListenStream=%t/scheduler-daemon/scheduler.sock"
 _MARK = "# Written by `schedctl service install`, and its own as long as nobody changes it: "
 
@@ -35,9 +38,9 @@ def templates() -> Path:
     return inside if inside.is_dir() else package.parent / "systemd/user"
 
 
-def command() -> list[str]:
-    """What starts the daemon with this interpreter, wherever it is started."""
-    return [sys.executable, "-P", "-m", "scheduler_daemon"]
+def command(module: str = "scheduler_daemon") -> list[str]:
+    """What starts a module of the package with this interpreter, wherever it is started."""
+    return [sys.executable, "-P", "-m", module]
 
 
 def carried(environ: Mapping[str, str]) -> dict[str, str]:
@@ -54,16 +57,34 @@ def carried(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def texts(environ: Mapping[str, str], socket: Path | None) -> dict[str, str]:
-    """Each file's whole text by its name; `socket` where it is not in the usual place.
+    """Each of the daemon's files by its name; `socket` where it is not in the usual place.
 
     Raises FailedError for what a unit file cannot hold.
     """
-    start = " ".join([quoted(sys.executable), *command()[1:], "run"])
-    variables = [f"Environment={quoted(f'{n}={t}')}" for n, t in carried(environ).items()]
-    changes = {_COMMAND: "\n".join([*variables, f"ExecStart={start}"])}
+    changes = {_COMMAND: _start([*command(), "run"], carried(environ))}
     if socket is not None:
         changes[_PLACE] = f"ListenStream={_specified(str(socket))}"
-    return {name: marked(_changed(templates() / name, changes)) for name in NAMES}
+    return _texts(DAEMON, changes)
+
+
+def host_texts(environ: Mapping[str, str], socket: Path | None) -> dict[str, str]:
+    """The same of the host of agents, which are found in the PATH of the moment."""
+    variables = {"PATH": environ.get("PATH", os.defpath), **carried(environ)}
+    if socket is not None:
+        variables["SCHEDULER_DAEMON_SOCKET"] = str(socket)
+    words = _HOST_COMMAND.split()[1:]
+    start = _start([*command("scheduler_daemon.cli"), *words], variables)
+    return _texts(HOST_EXEC, {_HOST_COMMAND: start})
+
+
+def _start(words: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The lines that start a command with these variables; its first word is a path."""
+    lines = [f"Environment={quoted(f'{name}={text}')}" for name, text in variables.items()]
+    return "\n".join([*lines, " ".join(["ExecStart=" + quoted(words[0]), *words[1:]])])
+
+
+def _texts(names: Iterable[str], changes: Mapping[str, str]) -> dict[str, str]:
+    return {name: marked(_changed(templates() / name, changes)) for name in names}
 
 
 def _changed(template: Path, changes: Mapping[str, str]) -> str:
@@ -100,9 +121,9 @@ def state(path: Path) -> State:
     return "ours" if marked(rest).startswith(first + "\n") else "changed"
 
 
-def check(folder: Path) -> None:
-    """Raises FailedError where one of the files in `folder` may not be touched."""
-    for name in NAMES:
+def check(folder: Path, names: Iterable[str]) -> None:
+    """Raises FailedError where one of these files in `folder` may not be touched."""
+    for name in names:
         match state(folder / name):
             case "foreign":
                 was = "was not written by schedctl"
@@ -113,9 +134,9 @@ def check(folder: Path) -> None:
         raise FailedError(f"{folder / name} {was}; nothing was done: take it away first")
 
 
-def written(folder: Path) -> dict[str, str]:
-    """What is there of this program's, whole, by name."""
-    paths = [folder / name for name in NAMES]
+def written(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Those of them that are there and this program's, whole, by name."""
+    paths = [folder / name for name in names]
     return {p.name: p.read_text(encoding="utf-8") for p in paths if state(p) == "ours"}
 
 
@@ -128,9 +149,9 @@ def write(folder: Path, contents: Mapping[str, str]) -> None:
         new.replace(folder / name)
 
 
-def remove(folder: Path) -> list[Path]:
-    """Remove those that are there; `check` has been asked. Gives what went."""
-    gone = [folder / name for name in NAMES if state(folder / name) == "ours"]
+def remove(folder: Path, names: Iterable[str]) -> list[Path]:
+    """Remove those of them that are there; `check` has been asked. Gives what went."""
+    gone = [folder / name for name in names if state(folder / name) == "ours"]
     for path in gone:
         path.unlink()
     return gone

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from scheduler_daemon.cli.exits import FailedError
-from scheduler_daemon.cli.unit_files import NAMES
 
 LINGERING = Path("/var/lib/systemd/linger")
 """Holds a file for each user who lingers."""
@@ -48,7 +49,7 @@ def folders() -> list[str]:
             f"no service manager of this user answers ({_line(done.stderr)}): log in as the user "
             f"whose daemon it is to be, or let `loginctl enable-linger {user()}` start one"
         )
-    return done.stdout.split()
+    return shlex.split(done.stdout)  # a folder with a blank stands in quotes
 
 
 def prop(name: str, unit: str) -> str:
@@ -56,10 +57,10 @@ def prop(name: str, unit: str) -> str:
     return ask("show", f"--property={name}", "--value", unit)
 
 
-def stop() -> None:
-    """Stop both units, and forget how they ended."""
-    _run("systemctl", "--user", "disable", "--now", *NAMES)
-    _run("systemctl", "--user", "reset-failed", *NAMES)
+def stop(units: Iterable[str]) -> None:
+    """Stop these units, and forget how they ended."""
+    _run("systemctl", "--user", "disable", "--now", *units)
+    _run("systemctl", "--user", "reset-failed", *units)
 
 
 def user() -> str:

@@ -27,7 +27,7 @@ echo "$@" >> {folder}/asked
 case "$*" in
   *UnitPath*) cat {folder}/paths || {{ echo "no bus" >&2; exit 1; }} ;;
   *FragmentPath*) test ! -e {folder}/fragment || cat {folder}/fragment ;;
-  *ActiveState*) echo active ;;
+  *ActiveState*) test -e {folder}/inactive && echo inactive || echo active ;;
   *Listen*) test ! -e {folder}/listens || cat {folder}/listens ;;
   *StatusText*) echo "how it is" ;;
   *UnitFileState*) echo enabled ;;
@@ -80,7 +80,7 @@ def stand(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
 def test_install_writes_both_units_and_starts_them(stand: Stand, schedctl: Schedctl) -> None:
     ended = schedctl("service", "install")
     assert ended.status == 0, ended.err
-    assert {path.name for path in stand.units.iterdir()} == set(unit_files.NAMES)
+    assert {path.name for path in stand.units.iterdir()} == set(unit_files.DAEMON)
     service = (stand.units / "scheduler-daemon.service").read_text()
     assert f'ExecStart="{sys.executable}" -P -m scheduler_daemon run\n' in service
     socket_unit = (stand.units / "scheduler-daemon.socket").read_text()
@@ -96,7 +96,7 @@ def test_a_dry_run_shows_both_and_writes_nothing(stand: Stand, schedctl: Schedct
     ended = schedctl("service", "install", "--dry-run")
     assert ended.status == 0
     shown = json.loads(schedctl("service", "install", "--dry-run", "--json").out)
-    assert list(shown) == [str(stand.units / name) for name in unit_files.NAMES]
+    assert list(shown) == [str(stand.units / name) for name in unit_files.DAEMON]
     for path, text in shown.items():
         assert f"# {path}\n{text}" in ended.out
     assert not stand.units.exists()
@@ -133,7 +133,7 @@ def test_status_shows_files_state_and_what_happens_at_logout(
 
 
 def test_json_names_what_was_written_and_removed(stand: Stand, schedctl: Schedctl) -> None:
-    paths = [str(stand.units / name) for name in unit_files.NAMES]
+    paths = [str(stand.units / name) for name in unit_files.DAEMON]
     assert json.loads(schedctl("service", "install", "--json").out) == {"installed": paths}
     assert json.loads(schedctl("service", "uninstall", "--json").out) == {"removed": paths}
 
@@ -212,7 +212,7 @@ def test_what_was_installed_before_is_put_back_when_the_new_one_does_not_start(
     stand: Stand, schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedctl("service", "install")
-    before = unit_files.written(stand.units)
+    before = unit_files.written(stand.units, unit_files.ALL)
     stand.has("broken")
     monkeypatch.setenv("SCHEDULER_DAEMON_MAX_PROMPT_CHARS", "7")
     ended = schedctl("service", "install")
@@ -221,7 +221,7 @@ def test_what_was_installed_before_is_put_back_when_the_new_one_does_not_start(
         "schedctl: the daemon does not start, and the units of before were put back and run: "
         "how it is\n"
     )
-    assert unit_files.written(stand.units) == before
+    assert unit_files.written(stand.units, unit_files.ALL) == before
     assert stand.asked()[-1].startswith("--user enable --now")
 
 
@@ -229,11 +229,11 @@ def test_where_those_of_before_do_not_start_either_it_says_so(
     stand: Stand, schedctl: Schedctl
 ) -> None:
     schedctl("service", "install")
-    before = unit_files.written(stand.units)
+    before = unit_files.written(stand.units, unit_files.ALL)
     stand.has("broken-for-good")
     ended = schedctl("service", "install")
     assert "put back, with which it does not start either: how it is" in ended.err
-    assert unit_files.written(stand.units) == before
+    assert unit_files.written(stand.units, unit_files.ALL) == before
 
 
 def test_a_daemon_of_the_units_is_no_other_that_listens(stand: Stand, schedctl: Schedctl) -> None:
@@ -352,7 +352,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_units_that_are_shipped_have_the_lines_that_are_replaced() -> None:
     lines = [
         line
-        for name in unit_files.NAMES
+        for name in unit_files.DAEMON
         for line in (unit_files.templates() / name).read_text().splitlines()
     ]
     assert lines.count("ExecStart=scheduler-daemon run") == 1

@@ -29,7 +29,7 @@ def project(machine: Machine, user: Unit) -> Iterator[Path]:
     """A folder of the user, seen from outside, and an agent in `~/bin`."""
     machine.write("/home/ada/bin/claude", _AGENT, 0o755)
     machine.write("/home/ada/project/.keep", "")
-    machine.sh("chown -R ada: /home/ada/bin /home/ada/project")
+    machine.sh("chown -R ada: /home/ada")
     lines = "[Service]\nEnvironment=PATH=%h/bin:/usr/local/bin:/usr/bin:/bin\n"
     machine.write(f"{user.drop_ins}/{NAME}.d/test.conf", lines)
     user.ctl("daemon-reload")
@@ -75,3 +75,26 @@ def test_a_table_of_profiles_that_cannot_be_used_is_not_tried_again(
     finally:
         machine.sh("rm /home/ada/.config/scheduler-daemon/profiles.toml")
         user.run(f"systemctl reset-failed {NAME}")
+
+
+def test_the_unit_that_schedctl_writes_finds_agents_where_its_shell_did(
+    machine: Machine, user: Unit, project: Path
+) -> None:
+    """A clone installed with pip brings no unit, and starts no `schedctl` of all users."""
+    machine.sh(f"rm /etc/systemd/user/{NAME}")
+    machine.sh(f"rm -r {user.drop_ins}/{NAME}.d")  # with the PATH of the other tests
+    user.ctl("daemon-reload")
+    (project / "go").touch()
+    done = user.run("PATH=$HOME/bin:$PATH schedctl service install --host-exec")
+    assert done.returncode == 0, done.stderr
+    user.ctl("start scheduler-daemon.socket")
+    user.run(
+        f"schedctl create --session {SESSION} --after 1s --context agent=claude"
+        " --context cwd=/home/ada/project 'Check the build'"
+    )
+    until(lambda: messages(user) == [("done", 1)])
+    status = json.loads(user.run("schedctl service status --json").stdout)
+    assert status["host_exec"] == "active"
+    gone = user.run("schedctl service uninstall --host-exec")
+    assert gone.returncode == 0, gone.stderr
+    assert user.ctl(f"show -P LoadState {NAME}") == "not-found"

@@ -7,9 +7,9 @@ import os
 import shutil
 
 from scheduler_daemon import wall
-from scheduler_daemon.cli import exits, output, queue, times
+from scheduler_daemon.cli import exits, output, profile_tables, queue, times
 from scheduler_daemon.cli.durations import seconds_of
-from scheduler_daemon.cli.exits import ConfigurationError, FailedError, MisuseError
+from scheduler_daemon.cli.exits import FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser, whole
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ def _choice(args: argparse.Namespace) -> Choice:
     if args.command:
         own = _own(args.command, args.agent)
         return Choice([own], _checked(own, args.sessions))
-    profiles = _profiles(args)
+    profiles = profile_tables.known(args.profiles)
     if args.profile == "auto":
         own_names = [each for each in profiles.values() if each.agent == each.name]
         _warn_of_missing(own_names)
@@ -145,25 +145,6 @@ def _checked(profile: Profile, sessions: list[str]) -> Profile:
                 f"consists of letters, digits and ._:@+- and matches {profile.session!r}"
             )
     return profile
-
-
-def _profiles(args: argparse.Namespace) -> dict[str, Profile]:
-    from pathlib import Path
-
-    from scheduler_daemon import places
-    from scheduler_daemon.exec_host.profiles import ProfilesRefused, load
-
-    if args.profiles is not None:
-        path: Path | None = Path(args.profiles)
-    else:
-        home = places.home_directory(os.environ, os.getuid())
-        config = places.config_file(os.environ, home)
-        path = config and config.with_name("profiles.toml")
-        path = path if path is not None and path.exists() else None
-    try:
-        return load(path)
-    except ProfilesRefused as error:
-        raise ConfigurationError(str(error)) from None
 
 
 def _warn_of_missing(profiles: list[Profile]) -> None:

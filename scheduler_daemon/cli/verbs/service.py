@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 
-from scheduler_daemon.cli import asking, exits, output, unit_files, user_manager
+from scheduler_daemon.cli import asking, exits, output, unit_checks, unit_files, user_manager
 from scheduler_daemon.cli.exits import ConfigurationError, FailedError, MisuseError
 from scheduler_daemon.cli.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -21,12 +19,15 @@ if TYPE_CHECKING:
 
 USAGE = "install | uninstall | status [options]"
 ABOUT = """\
-Let systemd start the daemon for this user, and again when it failed.
+Let systemd start the daemon for this user, and again when it failed; with
+--host-exec the host of command-line agents, `schedctl host-exec --all --profile
+auto`.
 
-`install` writes two user units for the Python that runs this, and starts them;
-the reminders stay where a daemon that is started by hand keeps them.
-`uninstall` stops and removes them; the reminders stay. Neither touches a file
-that it did not write, or that somebody has changed since.
+`install` writes user units for the Python that runs this, and starts them; the
+reminders stay where a daemon that is started by hand keeps them, and agents are
+found in the PATH of the moment. `uninstall` stops and removes them all, or the
+host's alone; the reminders stay. Neither touches a file that it did not write,
+or that somebody has changed since.
 `status` shows how they are, and ends with 1 when the daemon does not run.
 
 User units end when the user logs out; `loginctl enable-linger` keeps them. The
@@ -34,10 +35,12 @@ unit for all users of a machine is in the documentation."""
 EXAMPLES = """\
   schedctl service install --dry-run
   schedctl service install
+  schedctl service install --host-exec
   schedctl service status"""
 
 
-SOCKET, SERVICE = unit_files.NAMES
+SOCKET, SERVICE = unit_files.DAEMON
+(HOST,) = unit_files.HOST_EXEC
 
 _STATES = {
     "missing": "not there",
@@ -50,6 +53,9 @@ _STATES = {
 def options(parser: Parser) -> None:
     parser.add_argument("act", metavar="ACT", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument(
+        "--host-exec", action="store_true", help="install or uninstall the host of agents"
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="show what install would write, and do nothing"
     )
 
@@ -61,39 +67,50 @@ def run(args: argparse.Namespace) -> int:
         raise MisuseError(f"service takes install, uninstall or status, not {given}")
     if args.dry_run and args.act != "install":
         raise MisuseError("--dry-run is for install")
+    if args.host_exec and args.act == "status":
+        raise MisuseError("status shows the host of agents too: leave out --host-exec")
     return acts[args.act](args, _folder())
 
 
 def _install(args: argparse.Namespace, folder: Path) -> int:
-    socket = _socket()
-    texts = unit_files.texts(os.environ, socket)
+    socket = _socket(args)
+    made = unit_files.host_texts if args.host_exec else unit_files.texts
+    texts = made(os.environ, socket)
     if args.dry_run:
         return _show_texts(args, {str(folder / name): text for name, text in texts.items()})
-    unit_files.check(folder)
-    _check_manager(folder)
-    _check_command()
-    _check_nobody_listens(socket)
-    before = unit_files.written(folder)
-    user_manager.stop()
+    unit_files.check(folder, texts)
+    unit_checks.manager_takes(folder, list(texts))
+    if args.host_exec:
+        unit_checks.host_can_start()
+    else:
+        unit_checks.daemon_can_start(socket)
+    what = "the host of agents" if args.host_exec else "the daemon"
+    _exchange(what, folder, texts)
+    _say_files(args, "installed", [folder / name for name in texts])
+    if not args.json:
+        output.say(f"{what.capitalize()} runs, and starts at each login.")
+        _offer_linger()
+    return exits.DONE
+
+
+def _exchange(what: str, folder: Path, texts: Mapping[str, str]) -> None:
+    """Start the units, in place of those of before. Raises FailedError, and puts back."""
+    before = unit_files.written(folder, texts)
+    user_manager.stop(texts)
     try:
         _start(folder, texts)
     except FailedError as error:
-        why = user_manager.prop("StatusText", SERVICE) or str(error)
-        _take_away(folder)
+        why = user_manager.prop("StatusText", [*texts][-1]) or str(error)
+        _take_away(folder, texts)
         raise FailedError(
-            f"the daemon does not start, and {_put_back(folder, before)}: {why}"
+            f"{what} does not start, and {_put_back(folder, before)}: {why}"
         ) from None
-    _say_files(args, "installed", [folder / name for name in texts])
-    if not args.json:
-        output.say("The daemon runs, and starts at each login.")
-        _offer_linger()
-    return exits.DONE
 
 
 def _start(folder: Path, texts: Mapping[str, str]) -> None:
     unit_files.write(folder, texts)
     user_manager.ask("daemon-reload")
-    user_manager.ask("enable", "--now", *unit_files.NAMES)
+    user_manager.ask("enable", "--now", *texts)
 
 
 def _put_back(folder: Path, before: Mapping[str, str]) -> str:
@@ -108,26 +125,30 @@ def _put_back(folder: Path, before: Mapping[str, str]) -> str:
 
 
 def _uninstall(args: argparse.Namespace, folder: Path) -> int:
-    unit_files.check(folder)
-    if not any(unit_files.state(folder / name) == "ours" for name in unit_files.NAMES):
+    names = unit_files.HOST_EXEC
+    if not args.host_exec:  # then the host's goes too, where it is from here
+        names = (*unit_files.DAEMON, *unit_files.written(folder, names))
+    unit_files.check(folder, names)
+    there = unit_files.written(folder, names)
+    if not there:
         raise FailedError(f"there is no unit in {folder}; nothing was done")
     user_manager.folders()
-    _say_files(args, "removed", _take_away(folder))
+    _say_files(args, "removed", _take_away(folder, there))
     if not args.json:
         state = _settings().settings.state_directory
         output.say(output.safe(f"The reminders stay in {state}."))
     return exits.DONE
 
 
-def _take_away(folder: Path) -> list[Path]:
-    user_manager.stop()
-    gone = unit_files.remove(folder)
+def _take_away(folder: Path, names: Iterable[str]) -> list[Path]:
+    user_manager.stop(names)
+    gone = unit_files.remove(folder, names)
     user_manager.ask("daemon-reload")
     return gone
 
 
 def _status(args: argparse.Namespace, folder: Path) -> int:
-    files = {str(folder / name): unit_files.state(folder / name) for name in unit_files.NAMES}
+    files = {str(folder / name): unit_files.state(folder / name) for name in unit_files.ALL}
     user_manager.folders()
     facts: dict[str, Any] = {
         "files": files,
@@ -135,6 +156,7 @@ def _status(args: argparse.Namespace, folder: Path) -> int:
         "socket": user_manager.prop("ActiveState", SOCKET),
         "enabled": user_manager.prop("UnitFileState", SERVICE) == "enabled",
         "status": user_manager.prop("StatusText", SERVICE),
+        "host_exec": user_manager.prop("ActiveState", HOST),
         "lingers": user_manager.lingers(),
     }
     if args.json:
@@ -150,6 +172,7 @@ def _show(facts: dict[str, Any]) -> None:
     said = f" ({facts['status']})" if facts["status"] else ""
     login = "starts at each login" if facts["enabled"] else "does not start at login"
     output.say(output.safe(f"service {facts['service']}{said}, socket {facts['socket']}; {login}"))
+    output.say(f"host of agents {facts['host_exec']}")
     output.say("goes on after logout" if facts["lingers"] else _ends_at_logout())
 
 
@@ -191,55 +214,6 @@ def _ends_at_logout() -> str:
     return f"It ends when you log out, as all user units; `loginctl enable-linger {who}` keeps it."
 
 
-def _check_manager(folder: Path) -> None:
-    """Raises FailedError where the manager would not find the units, or has others."""
-    known = user_manager.folders()
-    if str(folder) not in known:
-        raise FailedError(
-            f"the service manager of this user does not look in {folder}: "
-            "XDG_CONFIG_HOME has another value here than it has there"
-        )
-    other = user_manager.prop("FragmentPath", SERVICE)
-    if other not in ("", str(folder / SERVICE)):
-        raise FailedError(
-            f"this user has the unit already, {other}: "
-            f"`systemctl --user enable --now {SOCKET} {SERVICE}` starts it"
-        )
-
-
-def _check_command() -> None:
-    """Raises FailedError where a manager could not start the daemon with this interpreter."""
-    done = subprocess.run(  # noqa: S603  words of ours, no shell
-        [*unit_files.command(), "--version"],
-        cwd="/",
-        env={"PATH": os.defpath, **unit_files.carried(os.environ)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise FailedError(
-            f"{sys.executable} finds no scheduler_daemon outside of this folder: install it first"
-        )
-
-
-def _check_nobody_listens(socket: Path | None) -> None:
-    """Raises FailedError where a daemon answers that the units would cut off from its socket."""
-    from scheduler_daemon.client import finding
-
-    where = socket or f"/run/user/{os.getuid()}/scheduler-daemon/scheduler.sock"
-    of_the_unit = user_manager.prop("Listen", SOCKET).startswith(f"{where} ")
-    if of_the_unit and user_manager.prop("ActiveState", SOCKET) == "active":
-        return
-    try:
-        finding.connect(where, 5).close()
-    except (finding.DaemonUnreachable, BlockingIOError):
-        return
-    raise FailedError(
-        f"a daemon listens at {where} already: stop it, or name another socket, and run this again"
-    )
-
-
 def _folder() -> Path:
     from scheduler_daemon import places
 
@@ -260,8 +234,15 @@ def _settings() -> Effective:
         raise ConfigurationError(str(error)) from None
 
 
-def _socket() -> Path | None:
-    """Where the settings want the socket; None where nothing but the machine says it."""
+def _socket(args: argparse.Namespace) -> Path | None:
+    """Where the settings want the socket; None where nothing but the machine says it.
+
+    The host of agents looks where it is told to.
+    """
+    from pathlib import Path
+
+    if args.host_exec and args.socket is not None:
+        return Path(args.socket).absolute()
     effective = _settings()
     named = effective.sources["socket"]
     chosen = named.startswith("SCHEDULER_DAEMON_") or ", line " in named
