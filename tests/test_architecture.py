@@ -21,7 +21,7 @@ PACKAGE = Path(scheduler_daemon.__file__).parent
 ROOT = "scheduler_daemon"
 
 LAYERS = [
-    {"", "cores", "errors", "limits", "model", "text", "wall", "places", "systemd"},
+    {"", "cores", "errors", "limits", "model", "text", "wall", "places", "systemd", "ways"},
     {"words", "clock", "rules", "settings", "log", "cursors"},
     {"wire", "params", "encoding", "config"},
     {"delivery", "store", "hosts", "client", "watching"},
@@ -55,7 +55,7 @@ ONLY = {
     "params": {"errors", "words"},
     "encoding": {"wire"},
     "words": {"errors"},
-    "store": {"errors", "log", "model", "places", "rules"},
+    "store": {"errors", "log", "model", "places", "rules", "ways"},
     "watching": {"encoding", "wire"},
     "client": {"", "errors", "wall", "wire"},
     "exec_host": {"", "client", "delivery", "log", "wire"},
@@ -68,7 +68,7 @@ ONLY = {
     "hosts": {"clock", "errors", "model", "wire", "words"},
     "server": {
         *("", "clock", "errors", "log", "model", "rules", "words", "wire", "params"),
-        *("desk", "encoding", "hosts", "scheduler", "service", "status", "watching"),
+        *("desk", "encoding", "hosts", "scheduler", "service", "status", "watching", "ways"),
     },
 }
 """Parts of which the design says what they may import, beside the standard library."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from scheduler_daemon.ways import make, weak_spot
+
 BACKLOG = 1024
 """Peers that wait to be accepted, listen(2)."""
 
@@ -52,7 +54,7 @@ def bind(path: Path, *, others: bool = False, group: int | None = None) -> Addre
     answers there: that daemon has another database.
     """
     try:
-        _make_folder(path.parent, 0o700 if group is None and not others else 0o711)
+        make(path.parent, 0o700 if group is None and not others else 0o711)
         _check_folder(path.parent)
         with _alone_in(path.parent):
             _remove_stale(path)
@@ -79,28 +81,14 @@ def keeps_out(adopted: socket.socket, *, others: bool, group: int | None) -> str
     return f"SocketMode=0660 and SocketGroup={group} in its unit"
 
 
-def _make_folder(folder: Path, mode: int) -> None:
-    """Make the folder where it is missing; one that is there keeps its mode."""
-    if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(mode)
-
-
 def _check_folder(folder: Path) -> None:
     """Refuse a folder in which others could put a socket of theirs in the place of ours."""
-    found = folder.stat()
-    if found.st_uid not in (os.geteuid(), 0):
-        whose = f"{folder} is that of uid {found.st_uid}, who"
-    elif found.st_mode & stat.S_IWOTH:  # also a sticky one, such as /tmp: who is first has the name
-        whose = f"{folder} is writable for everybody, who"
-    elif found.st_mode & stat.S_IWGRP and found.st_uid != os.geteuid():
-        whose = f"{folder} is writable for a group, which"
-    else:
-        return
-    raise SocketRefused(
-        f"{whose} could put another socket in its place; choose a folder that only this user or "
-        "root may write"
-    )
+    weak = weak_spot(folder, os.geteuid())
+    if weak is not None:
+        raise SocketRefused(
+            f"{weak}: another socket could be put in the place of this one; choose a folder that "
+            "only this user or root may write, and no link of others to it"
+        )
 
 
 @contextmanager

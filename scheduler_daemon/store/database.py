@@ -19,6 +19,7 @@ import aiosqlite
 
 from scheduler_daemon.places import HOST_QUEUE_NAME, SETUP_NAME
 from scheduler_daemon.store.lineage import HEADER_BYTES, log_is_foreign
+from scheduler_daemon.ways import make, weak_spot
 
 APPLICATION_ID = 0x73636864
 """`schd`, in the header of every database of ours."""
@@ -215,12 +216,13 @@ def make_private(path: Path, *, for_its_owner: bool = False) -> None:
 
     Its own is one that holds nothing else: the modes of /etc or of a home are no matter of ours.
     A folder in which others may replace what is there is left as it is and refused: one that
-    everybody or a group writes in, and one of another user but root. With `for_its_owner` root
+    everybody or a group writes in, one of another user but root, and one on the way to which others
+    could replace a folder or a link (ways.py). With `for_its_owner` root
     works on the file of that user.
     """
     folder = path.parent
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make(folder, 0o700)
         found = folder.stat()
         if found.st_uid == os.geteuid() and is_alone(path):
             if found.st_mode & 0o077:
@@ -234,10 +236,16 @@ def make_private(path: Path, *, for_its_owner: bool = False) -> None:
             raise DatabaseRefused(
                 f"others may write in the state directory {folder}; choose one that is this user's"
             )
+        weak = weak_spot(folder, found.st_uid if for_its_owner else os.geteuid(), itself=False)
     except OSError as error:
         raise DatabaseRefused(
             f"cannot make the state directory {path.parent}: {error.strerror}"
         ) from None
+    if weak is not None:
+        raise DatabaseRefused(
+            f"{weak}, on the way to the state directory {folder}: another could be put in its "
+            "place; choose one below folders that only this user or root may write"
+        )
 
 
 def is_alone(path: Path) -> bool:
