@@ -160,9 +160,11 @@ class Scheduler:
 
     def attach(self, host: Host, sessions: list[str] | Literal["*"]) -> None:
         """The host takes these Sessions from now on; what is overdue goes at once."""
+        before = host.star, len(host.sessions)
         self.hosts.attach(host, sessions)
-        count = sessions if sessions == "*" else len(sessions)
-        log.info("host_attached", host=host.name, owner_uid=host.uid, sessions=count)
+        if (host.star, len(host.sessions)) != before:  # else a host could fill the log
+            count = sessions if sessions == "*" else len(sessions)
+            log.info("host_attached", host=host.name, owner_uid=host.uid, sessions=count)
         if sessions == "*":
             self._scans.begin(host.uid)
             keys = [key for key in self._states if key[0] == host.uid]

@@ -50,7 +50,8 @@ class SessionCare:
             "reminders": len(gone.reminders),
             "dispatches": gone.dispatches,
         }
-        self._desk.logged("session_forgotten", caller, key, **counts)
+        if any(counts.values()):
+            self._desk.logged("session_forgotten", caller, key, **counts)
         for reminder_id in gone.reminders:
             self._desk.tell(key, reminder_id, "deleted")
         self._desk.scheduler.changed(key)
@@ -68,9 +69,10 @@ class SessionCare:
         )
         scheduler.changed(key)
         scheduler.changed(to_key, revives=True)
-        self._desk.logged(
-            "session_transferred", caller, key, to_session_id=asked.to, reminders=len(moved)
-        )
+        if moved:
+            self._desk.logged(
+                "session_transferred", caller, key, to_session_id=asked.to, reminders=len(moved)
+            )
         for reminder_id in moved:
             self._desk.tell(to_key, reminder_id, "updated", also=asked.from_)
         return {"reminders": len(moved)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler_daemon.desk import Caller
 from scheduler_daemon.errors import InvalidRequest, PermissionDenied, ReminderNotFound
@@ -37,6 +38,18 @@ async def transfer(world: World, caller: Caller | None = None, **asked: Any) -> 
 
 def names(page: Json) -> list[str]:
     return [each["session_id"] for each in page["items"]]
+
+
+async def test_what_does_nothing_leaves_no_line_in_the_log(world: World) -> None:
+    """A user could fill the journal otherwise."""
+    await world.create("s", after_seconds=60)
+    with capture_logs() as logs:
+        assert await transfer(world, from_="empty") == 0
+        assert await forget(world, "empty") == {"reminders": 0, "dispatches": 0}
+        assert not logs
+        await transfer(world)
+        await forget(world, "new")
+    assert [each["event"] for each in logs] == ["session_transferred", "session_forgotten"]
 
 
 # --- the list

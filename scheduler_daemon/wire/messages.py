@@ -99,9 +99,10 @@ Message: TypeAlias = Request | Notification | Result | Error
 def parse(line: bytes) -> Message:
     """The message that a line carries. Raises WireError.
 
-    A request or notification without `params` has `{}`. Unknown members of the envelope are
-    ignored. `WireError.request_id` is set when the line was a request with a readable id, also
-    where the line is not strict JSON, so that its sender does not wait for ever.
+    A request or notification without `params` has `{}`, and so has a notification whose params
+    are no object: it gets no answer. Unknown members of the envelope are ignored.
+    `WireError.request_id` is set when the line was a request with a readable id, also where the
+    line is not strict JSON, so that its sender does not wait for ever.
     """
     try:
         members = decode(line)
@@ -129,10 +130,10 @@ def _call(members: dict[str, object]) -> Request | Notification:
     if request_id is None and "id" in members:
         raise _refusal(members, '"id" must be a string or an integer')
     params = members.get("params", {})
+    if request_id is None:  # gets no answer, whatever its params are
+        return Notification(method, params if isinstance(params, dict) else {})
     if not isinstance(params, dict):
         raise _refusal(members, '"params" must be an object', INVALID_PARAMS)
-    if request_id is None:
-        return Notification(method, params)
     return Request(request_id, method, params)
 
 

@@ -49,6 +49,7 @@ async def test_one_who_attached_nothing_may_detach(peer: Peer) -> None:
 async def test_the_log_names_a_host_as_it_attaches(peer: Peer) -> None:
     with capture_logs() as logs:
         await peer.call("host.attach", name="one", sessions=["s"])
+        await peer.call("host.attach", name="one", sessions=["s"])  # nothing new: no second line
         await peer.call("host.attach", name="two", sessions="*")
     told = [line["host"] for line in logs if line["event"] == "host_attached"]
     assert told == ["one", "two"]

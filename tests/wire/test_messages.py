@@ -87,8 +87,12 @@ def test_missing_params_are_empty_and_unknown_members_are_ignored() -> None:
 def test_params_that_are_no_object_are_invalid_params(params: str) -> None:
     refusal = refusal_of(f'{{"jsonrpc":"2.0","id":7,"method":"hello","params":{params}}}')
     assert (refusal.rpc_code, refusal.request_id) == (INVALID_PARAMS, 7)
-    refusal = refusal_of(f'{{"jsonrpc":"2.0","method":"hello","params":{params}}}')
-    assert (refusal.rpc_code, refusal.request_id) == (INVALID_PARAMS, None)
+
+
+@pytest.mark.parametrize("params", ["[]", "null", "1", '"a"'])
+def test_a_notification_gets_no_answer_whatever_its_params_are(params: str) -> None:
+    line = f'{{"jsonrpc":"2.0","method":"hello","params":{params}}}'
+    assert parse(line.encode()) == Notification("hello", {})
 
 
 @pytest.mark.parametrize("members", ['"jsonrpc":"1.0",', '"jsonrpc":2.0,', ""])
