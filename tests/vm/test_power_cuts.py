@@ -63,7 +63,7 @@ def check(guest: Guest, kept: dict[str, int]) -> int:
     page: dict[str, Any] = {}
     while page.get("next_cursor") or not page:
         cursor = {"cursor": page["next_cursor"]} if page else {}
-        page = guest.call("reminder.list", session_id="s", limit=1000, **cursor)
+        page = guest.call("reminder.list", limit=1000, **cursor)
         found |= {each["id"]: each["prompt"] for each in page["items"]}
     assert {identity: found.get(identity) for identity in kept} == {
         identity: f"words {number}" for identity, number in kept.items()
