@@ -78,7 +78,15 @@ def host_texts(environ: Mapping[str, str], socket: Path | None) -> dict[str, str
 
 
 def _start(words: Sequence[str], variables: Mapping[str, str]) -> str:
-    """The lines that start a command with these variables; its first word is a path."""
+    """The lines that start a command with these variables; its first word is a path.
+
+    Raises FailedError for one that systemd would not start.
+    """
+    if set(words[0]) & set("\\'\""):
+        raise FailedError(
+            f"this Python is {words[0]}, and systemd starts nothing with a quote or a backslash in "
+            "its path: install in an environment that lies elsewhere"
+        )
     lines = [f"Environment={quoted(f'{name}={text}')}" for name, text in variables.items()]
     return "\n".join([*lines, " ".join(["ExecStart=" + quoted(words[0]), *words[1:]])])
 

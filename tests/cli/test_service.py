@@ -357,3 +357,33 @@ def test_the_units_that_are_shipped_have_the_lines_that_are_replaced() -> None:
     ]
     assert lines.count("ExecStart=scheduler-daemon run") == 1
     assert lines.count("ListenStream=%t/scheduler-daemon/scheduler.sock") == 1
+
+
+@pytest.mark.parametrize("odd", ["it's", 'a "b"', "a\\b"])
+def test_an_interpreter_that_systemd_would_not_start_is_refused_with_the_reason(
+    stand: Stand, schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", f"/opt/{odd}/bin/python")
+    ended = schedctl("service", "install", "--dry-run")
+    assert ended.status == 1
+    assert "systemd starts nothing with a quote or a backslash in its path" in ended.err
+
+
+def test_a_home_with_a_blank_is_found_where_the_manager_quotes_it(
+    stand: Stand, schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = stand.folder / "a $b"
+    monkeypatch.setenv("HOME", str(home))
+    units = str(home / ".config/systemd/user").replace("$", "\\$")
+    stand.paths.write_text(f'/etc/systemd/user "{units}"\n')
+    assert schedctl("service", "install").status == 0
+
+
+def test_uninstalling_is_done_also_where_settings_cannot_be_used(
+    stand: Stand, schedctl: Schedctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedctl("service", "install")
+    monkeypatch.setenv("SCHEDULER_DAEMON_MAX_PROMPT_CHARS", "many")
+    ended = schedctl("service", "uninstall")
+    assert (ended.status, list(stand.units.iterdir())) == (0, [])
+    assert "The reminders stay where they are." in ended.out

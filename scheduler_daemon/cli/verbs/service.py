@@ -135,9 +135,15 @@ def _uninstall(args: argparse.Namespace, folder: Path) -> int:
     user_manager.folders()
     _say_files(args, "removed", _take_away(folder, there))
     if not args.json:
-        state = _settings().settings.state_directory
-        output.say(output.safe(f"The reminders stay in {state}."))
+        output.say(output.safe(f"The reminders stay {_where()}."))
     return exits.DONE
+
+
+def _where() -> str:
+    try:
+        return f"in {_settings().settings.state_directory}"
+    except ConfigurationError:  # which is no reason to fail: all is done
+        return "where they are"
 
 
 def _take_away(folder: Path, names: Iterable[str]) -> list[Path]:
