@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-import shlex
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -14,6 +14,9 @@ from scheduler_daemon.cli.exits import FailedError
 
 LINGERING = Path("/var/lib/systemd/linger")
 """Holds a file for each user who lingers."""
+
+_FOLDER = re.compile(r'"((?:\\.|[^"\\])*)"|(\S+)')
+"""A folder as `systemctl show` has it: one with a blank stands in quotes."""
 
 
 def _run(program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -49,7 +52,9 @@ def folders() -> list[str]:
             f"no service manager of this user answers ({_line(done.stderr)}): log in as the user "
             f"whose daemon it is to be, or let `loginctl enable-linger {user()}` start one"
         )
-    return shlex.split(done.stdout)  # a folder with a blank stands in quotes
+    return [
+        re.sub(r"\\(.)", r"\1", quoted or plain) for quoted, plain in _FOLDER.findall(done.stdout)
+    ]
 
 
 def prop(name: str, unit: str) -> str:
