@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from scheduler_daemon.cli import output
 from scheduler_daemon.cli.exits import MisuseError
@@ -121,6 +122,15 @@ def whole(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def variable(text: str) -> str:
+    """The `type` of an option that names a variable of the environment (POSIX.1, "Name")."""
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text):
+        raise argparse.ArgumentTypeError(
+            f"takes the name of a variable, of letters, digits and _, not {text!r}"
+        )
+    return text
 
 
 def add_wide(parser: Parser) -> None:

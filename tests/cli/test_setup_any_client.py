@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_daemon.cli.parser import Parser
+from scheduler_daemon.cli.verbs import mcp
 from tests.cli.test_setup import FILES, Schedctl, held
 from tests.cli.test_setup import home as home
 
@@ -17,11 +19,32 @@ def test_any_client_gets_an_entry_to_paste(schedctl: Schedctl, home: Path) -> No
     printed = schedctl("setup", "mcp-json", "--session", "my chat")
     assert (printed.status, printed.err) == (0, "")
     entry = json.loads(printed.out)["mcpServers"]["reminders"]
-    assert entry["args"][-2:] == ["--session", "my chat"]
+    assert entry["args"][-1] == "--session=my chat"
     line = schedctl("setup", "mcp-json", "--session", "my chat", "--json").out
     assert json.loads(line) == json.loads(printed.out)
     assert line.count("\n") == 1
     assert held(home) == {}
+
+
+def test_an_entry_for_a_name_that_begins_with_a_dash_is_one_that_starts(
+    schedctl: Schedctl, home: Path
+) -> None:
+    printed = schedctl("setup", "mcp-json", "--session=-x")
+    entry = json.loads(printed.out)["mcpServers"]["reminders"]
+    words = entry["args"][entry["args"].index("mcp") + 1 :]
+    made = Parser("mcp", "", "", "")
+    mcp.options(made)
+    assert made.read(words).session == "-x"
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "1A", "A B", "Ä"])
+@pytest.mark.parametrize("verb", [["mcp"], ["setup", "mcp-json"]])
+def test_what_names_no_variable_is_refused(
+    schedctl: Schedctl, home: Path, verb: list[str], name: str
+) -> None:
+    ended = schedctl(*verb, f"--session-from-env={name}")
+    assert (ended.status, ended.out) == (2, "")
+    assert "takes the name of a variable, of letters, digits and _" in ended.err
 
 
 def test_or_one_in_a_file_beside_others(

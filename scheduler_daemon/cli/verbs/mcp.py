@@ -8,7 +8,7 @@ import sys
 
 from scheduler_daemon.cli import exits, extras, output
 from scheduler_daemon.cli.exits import FailedError, MisuseError
-from scheduler_daemon.cli.parser import Parser
+from scheduler_daemon.cli.parser import Parser, variable
 from scheduler_daemon.cli.when import machine_zone
 from scheduler_daemon.errors import SchedulerError
 
@@ -40,6 +40,7 @@ def options(parser: Parser) -> None:
     )
     group.add_argument(
         "--session-from-env",
+        type=variable,
         metavar="VARIABLE",
         help="what an environment variable of the agent says at the start",
     )

@@ -8,7 +8,7 @@ import shutil
 
 from scheduler_daemon.cli import asking, exits, extras, output
 from scheduler_daemon.cli.exits import FailedError, MisuseError
-from scheduler_daemon.cli.parser import Parser
+from scheduler_daemon.cli.parser import Parser, variable
 from scheduler_daemon.errors import SchedulerError
 
 TYPE_CHECKING = False
@@ -52,6 +52,7 @@ def options(parser: Parser) -> None:
     which.add_argument("--session", metavar="NAME", help="one Session for every call")
     which.add_argument(
         "--session-from-env",
+        type=variable,
         metavar="VARIABLE",
         help="what this variable says when the client starts the server",
     )
@@ -108,7 +109,7 @@ def _entry(args: argparse.Namespace) -> Object:
 
     if args.session is not None:
         try:
-            which = ["--session", checked(args.session)]
+            which = [f"--session={checked(args.session)}"]  # it may begin with a dash
         except SchedulerError as error:
             raise MisuseError(error.message) from None
     else:
