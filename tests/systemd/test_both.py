@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import sqlite3
 import threading
 from contextlib import closing
@@ -151,12 +152,19 @@ def test_with_bad_settings_it_is_not_tried_again_and_says_why(unit: Unit) -> Non
     assert entry["PRIORITY"] == "3"
 
 
-def test_a_caller_does_not_have_it_tried_for_ever_where_it_cannot_start(unit: Unit) -> None:
+def test_each_caller_is_told_that_settings_cannot_be_used_and_has_it_tried_once(
+    unit: Unit,
+) -> None:
     unit.inside.write(unit.config, "sockt = 1\n")
-    unit.more("[Socket]\nTriggerLimitIntervalSec=1h\nTriggerLimitBurst=3\n", "socket")
     unit.ctl("start scheduler-daemon.socket")
-    unit.peer().hung_up()
-    until(lambda: unit.prop("Result", "socket") == "trigger-limit-hit")
+    for _ in range(2):
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.settimeout(60)
+            caller.connect(str(unit.inside.path(unit.socket)))
+            assert b"its settings cannot be used" in caller.makefile("rb").read()
+        until(lambda: unit.prop("ActiveState") == "failed")
+    assert unit.prop("ActiveState", "socket") == "active"
+    assert len(unit.entries()) == 2
 
 
 def test_what_is_only_for_now_is_tried_again_until_it_is_over(unit: Unit) -> None:
