@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -27,9 +28,15 @@ class Chat:
         self.session = session
         self.path = Path(f"{session}.jsonl")
         self.path.touch(mode=0o600)
-        self.turns = [json.loads(line) for line in self.path.read_text("utf-8").splitlines()]
+        self.turns = self.kept()
         self.taking_turns = asyncio.Lock()
         self.host = AgentHost("agent-loop", [session], self.due, spool=Spool(f"{session}.db"))
+
+    def kept(self) -> list[Any]:
+        """The turns so far. Half a line is one that a kill cut off: a reminder's comes again."""
+        *lines, half = self.path.read_bytes().split(b"\n")
+        os.truncate(self.path, self.path.stat().st_size - len(half))
+        return [json.loads(line) for line in lines]
 
     async def due(self, followup: Any) -> None:
         """The turn of a reminder. After a kill it comes again, with the same id."""
