@@ -28,6 +28,8 @@ ROOMY = 100
 """In cells: a narrower terminal has no room for an instant beside how far it is away."""
 _NARROW = 6
 """In cells: what a column keeps as long as others are wider."""
+_LEAST = 4
+"""In cells: a column that would keep less than that, and less than it needs, is not shown."""
 
 
 def safe(text: str) -> str:
@@ -158,11 +160,14 @@ def table(
     """Lines of a table of safe cells under their headers, at most `width` columns wide if set.
 
     The widest column is cut first, so that one long word costs only itself; the first `firm`
-    columns are cut only when the others have nothing left to give.
+    columns are cut only when the others have nothing left to give. The last columns are left out
+    where there is no room for all.
     """
     lines = [headers, *rows]
     widths = [max(map(cells, column)) for column in zip(*lines, strict=True)]
     if width is not None:
+        widths = widths[: _shown(widths, width)]
+        lines = [line[: len(widths)] for line in lines]
         room = width - 2 * (len(widths) - 1)
         _shrink(widths, range(firm, len(widths)), room, _NARROW)
         _shrink(widths, range(len(widths)), room, 1)
@@ -180,11 +185,17 @@ def red(line: str) -> str:
     return f"\x1b[31m{line}\x1b[0m"
 
 
+def _shown(widths: Sequence[int], width: int) -> int:
+    """How many columns there is room for, at least the first."""
+    needed = accumulate(min(each, _LEAST) + 2 for each in widths)
+    return max(1, sum(1 for each in needed if each - 2 <= width))
+
+
 def _shrink(widths: list[int], columns: range, room: int, floor: int) -> None:
     """Cut the widest of `columns`, cell by cell, until all fit `room` or none is above `floor`."""
     for column in columns:
         widths[column] = min(widths[column], max(room, floor))
-    while sum(widths) > room:
+    while columns and sum(widths) > room:
         widest = max(columns, key=widths.__getitem__)
         if widths[widest] <= floor:
             return

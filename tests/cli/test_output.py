@@ -90,15 +90,23 @@ def test_the_first_columns_give_way_last() -> None:
     assert lines[1] == "r1234567  in 20 minutes  aaaaaaaa…  bbbbbbbb…"
 
 
-@pytest.mark.parametrize("width", [25, 12, 10])
-def test_even_a_tiny_terminal_is_never_exceeded(width: int) -> None:
+@pytest.mark.parametrize("width", [25, 12, 10, 3, 1])
+@pytest.mark.parametrize("firm", [0, 2])
+def test_even_a_tiny_terminal_is_never_exceeded(width: int, firm: int) -> None:
     row = ["r1234567", "in 20 minutes", "你" * 50, "b" * 50]
-    lines = output.table(["ID", "COMES", "C", "D"], [row], width, firm=2)
+    lines = output.table(["ID", "COMES", "C", "D"], [row], width, firm=firm)
     assert all(output.cells(line) <= width for line in lines)
 
 
-def test_a_terminal_without_any_room_ends_the_cutting() -> None:
-    assert output.table(["A", "B", "C"], [["11", "22", "33"]], 1) == ["A  B  C", "…  …  …"]
+def test_where_there_is_no_room_for_all_columns_the_first_say_something() -> None:
+    row = ["r1", "in 20 minutes", "a" * 50, "b" * 50, "c" * 50]
+    assert output.table(["ID", "COMES", "C", "D", "E"], [row], 10, firm=3) == [
+        "ID  COMES",
+        "r1  in 20…",
+    ]
+    assert output.table(["A", "B", "C"], [["11", "22", "33"]], 1) == ["A", "…"]
+    small = output.table(["A", "B", "C"], [["1", "2", "3"]], 7)
+    assert small == ["A  B  C", "1  2  3"]
 
 
 def test_the_width_is_that_of_columns_or_of_the_terminal(
