@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from functools import lru_cache
 
 from scheduler_daemon.errors import InvalidRule, TimeOutOfRange
 from scheduler_daemon.model import Instant
@@ -44,6 +45,7 @@ def as_instant(moment: dt.datetime) -> Instant:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
+@lru_cache(maxsize=1024)  # one instant is written a dozen times on its way
 def instant_text(instant: Instant) -> str:
     """The canonical form: RFC 3339 in UTC with three fractional digits, `…T01:00:00.000Z`.
 
