@@ -1,4 +1,4 @@
-"""The shell blocks of docs/agents.md, run in a home with nothing in it."""
+"""The shell blocks of docs/agents.md, run as they stand there in a home with nothing in it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import scheduler_daemon
@@ -17,7 +18,6 @@ ROOT = Path(scheduler_daemon.__file__).parents[1]
 PAGE = ROOT / "docs/agents.md"
 DEADLINE_SECONDS = 180.0
 
-_UP = "until schedctl status >/dev/null 2>&1; do sleep 0.2; done"
 _PROGRAMS = {"schedctl": "scheduler_daemon.cli", "scheduler-daemon": "scheduler_daemon"}
 
 
@@ -28,12 +28,6 @@ def blocks(name: str) -> list[str]:
     )
     assert found, f"docs/agents.md has no guide for {name}"
     return found
-
-
-def typed(text: str) -> str:
-    """A block as it runs without a person: it waits for a daemon to start, and agrees."""
-    text = text.replace("scheduler-daemon run &", f"scheduler-daemon run & {_UP}")
-    return re.sub(r"^(schedctl setup .*)", r"\1 --yes", text, flags=re.MULTILINE)
 
 
 class Guide:
@@ -55,6 +49,13 @@ class Guide:
 
     def run(self, text: str, cwd: Path | None = None) -> str:
         """What it prints. The jobs that it leaves go on until `close`."""
+        log = self.start(text, cwd)
+        status = self._shells[-1].wait(DEADLINE_SECONDS)
+        assert status == 0, log.read_text("utf-8", "replace")
+        return log.read_text("utf-8", "replace")
+
+    def start(self, text: str, cwd: Path | None = None) -> Path:
+        """The file that gets what it prints; it goes on until `close`."""
         log = self.home / f"typed-{len(self._shells)}.log"
         with log.open("w") as out:
             shell = subprocess.Popen(
@@ -68,16 +69,16 @@ class Guide:
                 start_new_session=True,
             )
         self._shells.append(shell)
-        status = shell.wait(DEADLINE_SECONDS)
-        assert status == 0, log.read_text("utf-8", "replace")
-        return log.read_text("utf-8", "replace")
+        return log
 
     def close(self) -> None:
         """Kill the sessions of all shells: each job is a process group of its own there."""
         for shell in self._shells:
             for entry in Path("/proc").iterdir():
                 if entry.name.isdigit() and _session_of(int(entry.name)) == shell.pid:
-                    os.kill(int(entry.name), signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        os.kill(int(entry.name), signal.SIGKILL)
+            shell.wait(DEADLINE_SECONDS)
 
 
 def _session_of(pid: int) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.guides import DEADLINE_SECONDS, ROOT, Guide, blocks, typed
+from tests.agents.guides import DEADLINE_SECONDS, ROOT, Guide, blocks
 from tests.agents.model import Model
 from tests.agents.programs import AGENTS
 
@@ -65,7 +65,7 @@ def test_of_a_command_line_agent(
     agent = AGENTS[name](short_path, stand_in)
     one = guide(agent.whole_environ())
     (text,) = blocks(name)
-    one.run(typed(text).replace(ASKED, CALL).replace("20s", "8s"), agent.project)
+    one.run(text.replace(ASKED, CALL), agent.project)
     until(
         lambda: '"done"' in one.run("schedctl spool list --all --json"),
         lambda: one.run("schedctl spool list --all --json"),
@@ -75,10 +75,9 @@ def test_of_a_command_line_agent(
     assert turns[-1].endswith("[end of the scheduled reminder]")
 
 
-def ends(one: Guide, text: str, said: str, cwd: Path | None = None) -> None:
+def prints(one: Guide, text: str, said: str) -> None:
     """Run a block whose last line stays; wait until that says something."""
-    one.run(text.rstrip() + " >said.log 2>&1 &\n", cwd)
-    log = (cwd or one.home) / "said.log"
+    log = one.start(text)
     until(lambda: said in log.read_text("utf-8"), lambda: log.read_text("utf-8"))
 
 
@@ -87,21 +86,21 @@ def test_of_any_mcp_client(guide: MakeGuide) -> None:
     one = guide()
     first, second = blocks("mcp-json")
     (one.home / "client.py").write_text(CLIENT)
-    ends(one, typed(f"{first}python client.py\n{second}"), "Stretch.")
+    prints(one, f"{first}python client.py\n{second}", "Stretch.")
 
 
 def test_of_an_own_host_in_python(guide: MakeGuide) -> None:
     one = guide()
     (one.home / "agent_loop.py").write_bytes((ROOT / "examples/agent_loop.py").read_bytes())
     (text,) = blocks("python")
-    ends(one, typed(text).replace("in 20s", "in 8s"), "Now: stretch")
+    prints(one, text, "Now: stretch")
 
 
 @pytest.mark.skipif(not shutil.which("socat"), reason="there is no socat")
 def test_of_any_language_by_hand(guide: MakeGuide) -> None:
     one = guide()
     (text,) = blocks("socat")
-    one.run(typed(text))
+    one.run(text)
     one.run(
         'export SCHEDULER_DAEMON_SOCKET="$HOME/reminders.sock"\n'
         "until schedctl history r1 --json | grep by-hand; do sleep 0.2; done"
