@@ -74,6 +74,7 @@ class TomlEdit:
         text = _text(data)
         whole = _toml(text)
         if self._is_in(whole):
+            self._check_enabled(whole)
             return text.encode()
         newline = "\r\n" if "\r\n" in text else "\n"
         gap = "" if not text.strip("\ufeff") else newline if text.endswith("\n") else newline * 2
@@ -101,6 +102,11 @@ class TomlEdit:
         if not isinstance(there, dict) or not self.table.items() <= there.items():
             raise InTheWay(f"{'.'.join(self.at)} is there, and says something else")
         return True
+
+    def _check_enabled(self, whole: Mapping[str, Any]) -> None:
+        """Raises InTheWay where a person has turned off what is there."""
+        if whole[self.at[0]][self.at[1]].get("enabled") is False:
+            raise InTheWay(f"{'.'.join(self.at)} is there, but `enabled = false` turns it off")
 
     def _lines(self) -> list[str]:
         lines = [f"# {self.comment}", f"[{'.'.join(self.at)}]"]
