@@ -187,48 +187,6 @@ def test_an_entry_that_was_changed_since_is_left_and_the_backup_is_named(
         one.set_up()
 
 
-MORE_OF_CODEX = """
-# mine
-default_tools_approval_mode = "approve"
-
-[mcp_servers.reminders.tools.reminder_list]
-approval_mode = "approve"
-
-# of the next
-[next]
-x = 1
-"""
-
-
-def test_what_codex_and_people_add_to_the_table_changes_nothing_and_goes_with_it(
-    stand: MakeStand,
-) -> None:
-    """Codex writes down there which tools it need not ask for."""
-    one = stand("codex")
-    one.has(b"[mcp_servers] # all\n")
-    one.set_up()
-    text = one.path.read_text()
-    one.path.write_text(text + MORE_OF_CODEX.removeprefix("\n"))
-    assert one.plan() == []
-    one.undo()
-    assert one.path.read_text() == (
-        "[mcp_servers] # all\n# mine\n\n\n# of the next\n[next]\nx = 1\n"
-    )
-
-
-def test_a_table_that_a_person_turned_off_is_not_said_to_be_there_and_can_be_taken_out(
-    stand: MakeStand,
-) -> None:
-    one = stand("codex")
-    one.has(b"x = 1\n")
-    one.set_up()
-    one.path.write_text(one.path.read_text() + "enabled = false\n")
-    with pytest.raises(FailedError, match="is there, but `enabled = false` turns it off"):
-        one.plan()
-    one.undo()
-    assert one.path.read_text() == "x = 1\n"
-
-
 def test_a_plugin_that_was_changed_since_is_left(stand: MakeStand) -> None:
     one = stand("opencode")
     one.set_up()

@@ -80,7 +80,7 @@ class TomlEdit:
         gap = "" if not text.strip("\ufeff") else newline if text.endswith("\n") else newline * 2
         new = text + gap + "".join(line + newline for line in self._lines())
         tables = {**whole.get(self.at[0], {}), self.at[1]: self.table}
-        return self._checked(new, {**whole, self.at[0]: tables})
+        return self._checked(new, {**whole, self.at[0]: tables}, "cannot stand there as a table")
 
     def cut(self, data: bytes) -> bytes | None:
         text = _text(data)
@@ -88,7 +88,8 @@ class TomlEdit:
         if not self._is_in(whole):
             return data
         tables = {key: each for key, each in whole[self.at[0]].items() if key != self.at[1]}
-        return self._checked("".join(self._left(text)), {**whole, self.at[0]: tables})
+        left = "".join(self._left(text))
+        return self._checked(left, {**whole, self.at[0]: tables}, "cannot be told from the rest")
 
     def members(self) -> dict[str, Any]:
         return {"at": self.at, "table": self.table, "comment": self.comment}
@@ -119,7 +120,7 @@ class TomlEdit:
         for line in re.findall(r"[^\n]*\n|[^\n]+", text):
             words = line.strip()
             if words.startswith("["):
-                ours = words.startswith(tuple(f"[{'.'.join(self.at)}{end}" for end in "]."))
+                ours = self._is_header(words)
             if words == self._lines()[0]:
                 if kept and not kept[-1].strip():
                     kept.pop()
@@ -127,14 +128,24 @@ class TomlEdit:
                 kept.append(line)
         return kept
 
-    def _checked(self, text: str, wanted: Mapping[str, Any]) -> bytes:
-        """The text, which means this. Raises Broken where it does not."""
+    def _is_header(self, words: str) -> bool:
+        """Whether a line begins the table or one below it, however its name is written."""
+        try:
+            found: Any = _toml(words)
+        except Broken:
+            return False
+        for name in self.at:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found is not None
+
+    def _checked(self, text: str, wanted: Mapping[str, Any], problem: str) -> bytes:
+        """The text, which means this. Raises Broken with the `problem` where it does not."""
         try:
             if {self.at[0]: {}, **_toml(text)} == wanted:
                 return text.encode()
         except Broken:
             pass
-        raise Broken(f"[{'.'.join(self.at)}] cannot stand there as a table of its own")
+        raise Broken(f"[{'.'.join(self.at)}] {problem}")
 
 
 @dataclass(frozen=True, slots=True)
