@@ -63,12 +63,13 @@ def test_a_table_whose_name_a_tool_writes_otherwise_is_taken_out(
     assert one.path.read_text() == "x = 1\n[next]\ny = [\n[1, 2],\n]\n"
 
 
+@pytest.mark.parametrize("line", ["mine", "[mine]"])
 def test_where_a_table_cannot_be_told_from_what_came_since_that_is_the_reason(
-    stand: MakeStand,
+    stand: MakeStand, line: str
 ) -> None:
     one = stand("codex")
     one.set_up()
-    text = one.path.read_text() + '[q]\nw = """\n[mcp_servers.reminders]\nmine\n"""\n'
+    text = f'{one.path.read_text()}[q]\nw = """\n[mcp_servers.reminders]\n{line}\n"""\n'
     one.path.write_text(text)
     with pytest.raises(FailedError, match=r"reminders\] cannot be told from the rest"):
         one.undo()

@@ -91,7 +91,7 @@ def undoing(record: Record, records: Records) -> Change:
     if now == record.before:  # it was killed before it wrote, or somebody put it back
         return Change(record.path, now, now, record.edit)
     try:
-        return Change(record.path, now, record.edit.cut(now), record.edit)
+        return Change(record.path, now, record.edit.cut(now, record.before), record.edit)
     except (InTheWay, Broken) as error:
         kept = "did not exist" if record.before is None else f"is in {records.backup(record)}"
         raise FailedError(

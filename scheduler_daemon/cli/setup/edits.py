@@ -22,8 +22,11 @@ class Edit(Protocol):
     def put(self, data: bytes | None) -> bytes:
         """With what is wanted; the same bytes where all is there. Raises Broken, InTheWay."""
 
-    def cut(self, data: bytes) -> bytes | None:
-        """Without it, wherever it is as it was put. Raises Broken, InTheWay."""
+    def cut(self, data: bytes, before: bytes | None) -> bytes | None:
+        """Without it, wherever it is as it was put into `before`, and without what that made.
+
+        Raises Broken, InTheWay.
+        """
 
     def members(self) -> dict[str, Any]:
         """Itself as JSON, for `edit_of`."""
@@ -45,15 +48,16 @@ class JsonEdit:
                     raise InTheWay(f"{piece} is there already, and says something else")
         return text.encode()
 
-    def cut(self, data: bytes) -> bytes | None:
+    def cut(self, data: bytes, before: bytes | None) -> bytes | None:
         text = _text(data)
         for piece in reversed(self.pieces):
             match weaving.state(text, piece):
                 case "there":
-                    text = weaving.take(text, piece)
+                    text = weaving.tidied(weaving.take(text, piece), piece, _text(before))
                 case "other":
                     raise InTheWay(f"{piece} says something else now")
-        return text.encode()
+        is_bare = "".join(text.split()) == "{}"
+        return None if before is None and is_bare else text.encode()
 
     def members(self) -> dict[str, Any]:
         return {"pieces": self.pieces}
@@ -82,14 +86,15 @@ class TomlEdit:
         tables = {**whole.get(self.at[0], {}), self.at[1]: self.table}
         return self._checked(new, {**whole, self.at[0]: tables}, "cannot stand there as a table")
 
-    def cut(self, data: bytes) -> bytes | None:
+    def cut(self, data: bytes, before: bytes | None) -> bytes | None:
         text = _text(data)
         whole = _toml(text)
         if not self._is_in(whole):
             return data
         tables = {key: each for key, each in whole[self.at[0]].items() if key != self.at[1]}
         left = "".join(self._left(text))
-        return self._checked(left, {**whole, self.at[0]: tables}, "cannot be told from the rest")
+        data = self._checked(left, {**whole, self.at[0]: tables}, "cannot be told from the rest")
+        return None if before is None and not left.strip() else data
 
     def members(self) -> dict[str, Any]:
         return {"at": self.at, "table": self.table, "comment": self.comment}
@@ -159,10 +164,10 @@ class TextEdit:
             raise InTheWay("it is there already, and says something else")
         return self.text.encode()
 
-    def cut(self, data: bytes) -> bytes | None:
+    def cut(self, data: bytes, before: bytes | None) -> bytes | None:
         if data != self.text.encode():
             raise InTheWay("it says something else now")
-        return None
+        return before
 
     def members(self) -> dict[str, Any]:
         return {"text": self.text}

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from scheduler_daemon.cli.setup.jsonc import Broken, Member, Node, Value, meaning, parse, plain
 
 _BLANK = " \t\r\n"
+_BARE = re.compile(rf"{{[{_BLANK}]*}}|\[[{_BLANK}]*\]")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 
 State: TypeAlias = Literal["missing", "there", "other"]
@@ -86,6 +87,27 @@ def take(text: str, piece: Piece) -> str:
         except Broken:
             continue
     raise Broken("this cannot be taken out without changing the rest")
+
+
+def tidied(text: str, piece: Piece, before: str) -> str:
+    """The text, from which `piece` was taken, without what was made for it and holds nothing now.
+
+    `before` is the text that it was put into. What has a comment inside stays. Raises Broken,
+    InTheWay.
+    """
+    for depth in range(len(piece.at) - (not piece.listed), 0, -1):
+        empty: Value = [] if piece.listed and depth == len(piece.at) else {}
+        made = Piece(piece.at[:depth], empty)
+        if state(before, made) != "missing" or not _is_bare(text, made):
+            break
+        text = take(text, made)
+    return text
+
+
+def _is_bare(text: str, piece: Piece) -> bool:
+    """Whether there is an object or array there that holds nothing, no comment either."""
+    there = _walk(parse(text, piece.at), piece)[1]
+    return there is not None and _BARE.fullmatch(text[there.start : there.end]) is not None
 
 
 def _walk(root: Node | None, piece: Piece) -> tuple[list[Node], Node | None]:
