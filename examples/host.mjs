@@ -16,14 +16,16 @@ for (const line of fs.readFileSync(queuePath, "utf8").split("\n")) {
 let pause = 100 // milliseconds until the next connection, doubled up to five seconds
 
 function take(followup) {
-  const ids = followup.occurrences.map((each) => each.occurrence_id)
   if (!sessions.includes(followup.session_id)) return { status: "gone" }
-  if (!ids.every((id) => known.has(id))) {
-    fs.writeSync(queue, "\n" + JSON.stringify(followup) + "\n") // its own line, also after half a one
-    fs.fsyncSync(queue) // on disk before the daemon hears that it was admitted
-    ids.forEach((id) => known.add(id))
-    console.log(followup.text) // here the agent takes its turn
-  }
+  const isNew = followup.occurrences.map((each) => !known.has(each.occurrence_id))
+  const occurrences = followup.occurrences.filter((_, place) => isNew[place])
+  if (!occurrences.length) return { status: "admitted" }
+  // In the text a paragraph for each stands between the head and the end, whose places are none.
+  const text = followup.text.split("\n\n").filter((_, at) => isNew[at - 1] ?? true).join("\n\n")
+  fs.writeSync(queue, "\n" + JSON.stringify({ ...followup, text, occurrences }) + "\n") // own line
+  fs.fsyncSync(queue) // on disk before the daemon hears that it was admitted
+  occurrences.forEach((each) => known.add(each.occurrence_id))
+  console.log(text) // here the agent takes its turn
   return { status: "admitted" }
 }
 

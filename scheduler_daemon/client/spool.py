@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias, cast
 from scheduler_daemon.client.bell import Bell
 from scheduler_daemon.client.spool_file import SpoolRefused as SpoolRefused
 from scheduler_daemon.client.spool_file import opened, transaction
+from scheduler_daemon.wire.cutting import followup_of_some
 from scheduler_daemon.wire.shapes import Followup
 
 KEPT_DAYS = 30
@@ -97,19 +98,29 @@ class Spool:
     def admit(self, messages: Sequence[Followup], now: dt.datetime) -> int | None:
         """Queue what one follow-up of the daemon became, durably, and return its first number.
 
-        Where each of its occurrences was admitted before nothing is queued, and the number is
-        that of then. None where the Session is occupied.
+        What was admitted before is cut out; where nothing is left nothing is queued, and the
+        number is that of then. None where the Session is occupied.
         """
-        ids = [each["occurrence_id"] for part in messages for each in part["occurrences"]]
         session, stamp = messages[0]["session_id"], text_of(now)
         with transaction(self._conn):
-            known = [self._message_of(occurrence_id) for occurrence_id in ids]
-            if None not in known:
-                return known[0]
+            new = [part for each in messages if (part := self._unknown_of(each)) is not None]
+            if not new:
+                return self.number_of(messages[0])
             if self.is_occupied(session):
                 return None
-            numbers = [self._insert(part, stamp) for part in messages]
+            numbers = [self._insert(part, stamp) for part in new]
         return numbers[0]
+
+    def number_of(self, followup: Followup) -> int | None:
+        """Under which the first of its occurrences is known; None where any of them is not."""
+        numbers = [self._message_of(each["occurrence_id"]) for each in followup["occurrences"]]
+        return None if None in numbers else numbers[0]
+
+    def _unknown_of(self, message: Followup) -> Followup | None:
+        """The message without what was admitted before; None where nothing is left."""
+        ids = [each["occurrence_id"] for each in message["occurrences"]]
+        places = [place for place, each in enumerate(ids) if self._message_of(each) is None]
+        return followup_of_some(message, places) if places else None
 
     def _message_of(self, occurrence_id: str) -> int | None:
         sql = "SELECT message FROM occurrences WHERE occurrence_id = ?"

@@ -69,7 +69,10 @@ class Spooling:
         self._turned_away: set[str] = set()
 
     def admit(self, followup: Followup) -> Outcome:
-        """What the daemon is answered; an admission is on disk by then."""
+        """What the daemon is answered; an admission is on disk by then, or was before."""
+        known = self._spool.number_of(followup)
+        if known is not None:
+            return Admitted(str(known))
         messages = [followup] if self._accept is None else self._accept(followup)
         if isinstance(messages, Busy | Gone):
             return messages

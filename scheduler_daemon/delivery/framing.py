@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from scheduler_daemon.model import FollowUp, Occurrence
 from scheduler_daemon.rules import describe, instant_text, local_text, zone_of
@@ -71,15 +71,6 @@ def followup_text(followup: FollowUp) -> str:
         values = _values(occurrence, followup.decided_at)
         lines += ["", *(f"{label}: {_quoted(value)}" for label, value in values)]
     return "\n".join([*lines, "", end])
-
-
-def text_of_some(text: str, places: Iterable[int]) -> str:
-    """The text with some of its occurrences only, named by their places in the follow-up.
-
-    IndexError where it has no such place.
-    """
-    head, *occurrences, end = text.split("\n\n")
-    return "\n\n".join([head, *(occurrences[place] for place in places), end])
 
 
 def followup_params(followup: FollowUp, attempt: int) -> Followup:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from scheduler_daemon.client.answers import Gone
-from scheduler_daemon.delivery.framing import text_of_some
 from scheduler_daemon.exec_host.profiles import Profile
+from scheduler_daemon.wire.cutting import followup_of_some
 from scheduler_daemon.wire.shapes import Followup, FollowupOccurrence
 
 
@@ -38,17 +38,14 @@ class Choice:
             profile = self.profile(context.agent)
             if profile is None or not profile.has_session(followup["session_id"]):
                 return Gone()
+        whole: Followup = {**followup, "occurrences": occurrences}
         distinct = list(dict.fromkeys(contexts))
         if len(distinct) == 1:
-            return [{**followup, "occurrences": occurrences}]
+            return [whole]
+        parts = [followup_of_some(whole, _places(contexts, each)) for each in distinct]
         return [
-            {
-                **followup,
-                "followup_id": f"{followup['followup_id']}.{number}",
-                "text": text_of_some(followup["text"], places),
-                "occurrences": [occurrences[place] for place in places],
-            }
-            for number, places in enumerate(map(_places(contexts), distinct), 1)
+            {**part, "followup_id": f"{part['followup_id']}.{number}"}
+            for number, part in enumerate(parts, 1)
         ]
 
     def profile(self, agent: str | None) -> Profile | None:
@@ -74,5 +71,5 @@ def _completed(own: FollowupOccurrence, other: FollowupOccurrence | None) -> Fol
     return completed
 
 
-def _places(contexts: Sequence[Context]) -> Callable[[Context], list[int]]:
-    return lambda wanted: [place for place, own in enumerate(contexts) if own == wanted]
+def _places(contexts: Sequence[Context], wanted: Context) -> list[int]:
+    return [place for place, own in enumerate(contexts) if own == wanted]

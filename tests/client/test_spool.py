@@ -70,15 +70,41 @@ def test_a_repeat_is_dropped_whatever_became_of_the_message(spool: Spool) -> Non
     assert begin(spool) is None
 
 
-def test_a_message_that_lacks_any_occurrence_is_queued_whole(spool: Spool) -> None:
+def test_of_a_message_that_is_known_in_part_only_the_rest_is_queued(spool: Spool) -> None:
     admit(spool, "r1@1")
     begin(spool)
     spool.end(1, "done", NOW)
-    assert admit(spool, "r1@1", "r2@1") == 2
+    whole = followup("r2@1", "r1@1", "r3@1")
+    assert spool.admit([whole], NOW) == 2
     second = spool.message(2)
     assert second is not None
-    assert second.followup == followup("r1@1", "r2@1")
-    assert admit(spool, "r2@1", push=2) == 2
+    assert second.followup == {
+        **whole,
+        "text": '[head]\n\nreminder: "r2"\nprompt: "do r2"\n\n'
+        'reminder: "r3"\nprompt: "do r3"\n\n[end]',
+        "occurrences": [occurrence("r2@1"), occurrence("r3@1")],
+    }
+    assert admit(spool, "r1@1", "r3@1", push=2) == 1
+    assert admit(spool, "r2@1", push=3) == 2
+
+
+def test_of_the_messages_that_a_follow_up_becomes_known_ones_are_left_out(spool: Spool) -> None:
+    admit(spool, "r1@1")
+    begin(spool)
+    spool.put_off(1, "failed", NOW + SOON, NOW, "exit status 1")
+    assert spool.admit([followup("r1@1"), followup("r2@1")], NOW) == 2
+    assert [each.followup["occurrences"] for each in spool.messages()] == [
+        [occurrence("r1@1")],
+        [occurrence("r2@1")],
+    ]
+
+
+def test_what_is_known_in_part_waits_while_its_session_is_occupied(spool: Spool) -> None:
+    admit(spool, "r1@1")
+    assert admit(spool, "r1@1", "r2@1") is None
+    begin(spool)
+    spool.end(1, "done", NOW)
+    assert admit(spool, "r1@1", "r2@1", push=2) == 2
 
 
 def test_a_session_with_something_waiting_or_running_takes_no_more(spool: Spool) -> None:

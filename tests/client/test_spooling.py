@@ -283,6 +283,34 @@ async def test_accept_decides_before_anything_is_queued(hosting: Hosting, spool:
         assert [each.number for each in spool.messages(ended=True)] == [1, 2]
 
 
+async def test_what_is_known_is_admitted_whatever_accept_says(
+    hosting: Hosting, spool: Spool
+) -> None:
+    pushed = followup("r1@1", "r2@1")
+    async with hosting(lambda message: None) as peer:
+        await answer(peer, pushed)
+        await settled(spool, 1, "done")
+    async with hosting(lambda message: None, lambda followup: Gone()) as peer:
+        assert await answer(peer, pushed) == {"status": "admitted", "message_id": "1"}
+        assert await answer(peer, followup("r2@1", "r3@1")) == {"status": "gone"}
+
+
+async def test_what_came_before_does_not_come_again_beside_something_new(
+    hosting: Hosting, agent: Agent, spool: Spool
+) -> None:
+    async with hosting() as peer:
+        await answer(peer, followup("r1@1"))
+        _, outcome = await agent.next()
+        outcome.set_result(None)
+        await settled(spool, 1, "done")
+        pushed = followup("r1@1", "r2@1", push=3)
+        assert await answer(peer, pushed) == {"status": "admitted", "message_id": "2"}
+        message, _ = await agent.next()
+        assert message["text"] == '[head]\n\nreminder: "r2"\nprompt: "do r2"\n\n[end]'
+        assert [each["reminder_id"] for each in message["occurrences"]] == ["r2"]
+        assert message["attempt"] == 1
+
+
 async def test_what_was_under_way_comes_again_as_the_same_attempt(
     hosting: Hosting, agent: Agent, path: Path, spool: Spool
 ) -> None:

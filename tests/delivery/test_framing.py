@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_daemon.delivery import framing
-from scheduler_daemon.delivery.framing import followup_params, followup_text, text_of_some
+from scheduler_daemon.delivery.framing import followup_params, followup_text
 from scheduler_daemon.model import (
     After,
     At,
@@ -29,6 +29,7 @@ from scheduler_daemon.model import (
     Weekly,
 )
 from scheduler_daemon.rules import describe
+from scheduler_daemon.wire.cutting import followup_of_some
 from scheduler_daemon.wire.frames import MAX_FRAME_BYTES, encode
 
 NOW = dt.datetime(2026, 3, 9, 13, 0, tzinfo=dt.UTC)
@@ -243,13 +244,13 @@ def test_no_words_of_one_record_reach_the_lines_of_another(prompts: list[str]) -
 
 
 @given(prompts=st.lists(WORDS, min_size=1, max_size=5), data=st.data())
-def test_the_text_of_some_is_that_of_a_follow_up_with_these_alone(
+def test_a_part_of_a_follow_up_is_a_follow_up_with_these_alone(
     prompts: list[str], data: st.DataObject
 ) -> None:
     records = [occurrence(number=n, prompt=prompt) for n, prompt in enumerate(prompts, 1)]
     places = data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1).map(sorted))
-    alone = followup_text(follow_up(*(records[place] for place in places)))
-    assert text_of_some(followup_text(follow_up(*records)), places) == alone
+    alone = followup_params(follow_up(*(records[place] for place in places)), 2)
+    assert followup_of_some(followup_params(follow_up(*records), 2), places) == alone
 
 
 @given(prompt=WORDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import scheduler_daemon
+from scheduler_daemon.client.spool import text_of
+from scheduler_daemon.delivery.framing import BATCH_END, BATCH_HEAD
 from tests.support.process import DaemonProcess, Lines, environment
 from tests.support.short import short_path as short_path
 
@@ -129,3 +132,37 @@ def test_a_host_in_forty_lines_of_another_language_keeps_each_follow_up_once(
     finally:
         said = host.kill()
     assert [line for line in said if line.startswith("prompt")] == ['prompt: "One more"']
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
+def test_of_a_message_that_it_has_in_part_that_host_takes_the_rest(daemon: DaemonProcess) -> None:
+    """The receipt of the first reminder is lost, and the second has come due since."""
+    peer = daemon.peer()
+    for prompt in ("First", "Second"):
+        peer.create("s1", prompt, every_seconds=3600)
+    past = text_of(dt.datetime.now(dt.UTC))
+    put_due = "UPDATE reminders SET scheduled_at = ? WHERE id = ?"
+    words = ("node", str(EXAMPLES / "host.mjs"), str(daemon.socket), "queue.jsonl", "s1")
+    host = Program(daemon, *words)
+    try:
+        daemon.kill()
+        daemon.sql(put_due, past, "r1")
+        daemon.start()
+        host.prints('prompt: "First"')
+        daemon.logged("followup_admitted")
+        daemon.kill()
+        daemon.sql("DELETE FROM dispatches")
+        for reminder in ("r1", "r2"):
+            daemon.sql(put_due, past, reminder)
+        daemon.start()
+        host.prints('prompt: "Second"')
+        daemon.logged("followup_admitted")
+    finally:
+        said = host.kill()
+    assert [line for line in said if line.startswith(("[", "prompt"))] == [
+        *(BATCH_HEAD[0], 'prompt: "First"', BATCH_END),
+        *(BATCH_HEAD[0], 'prompt: "Second"', BATCH_END),
+    ]
+    lines = (daemon.folder / "queue.jsonl").read_text().splitlines()
+    kept = [json.loads(line)["occurrences"] for line in lines if line]
+    assert [[one["prompt"] for one in each] for each in kept] == [["First"], ["Second"]]

@@ -100,7 +100,6 @@ ELSEWHERE = {
     "upkeep.Upkeep.stop": "the daemon stops",
     "upkeep.Upkeep._end_beyond": "once a clock can be trusted; _rely_on_clock() stands around it",
     "upkeep.Upkeep._keep_corrected": "the same",
-    "delivery.framing.text_of_some": "hosts make it of what they got",
     "unclaimed.Unclaimed.warn_after": "the settings are read again",
     "planning.Planner._recompute": "a race with upkeep",
     "delivery.plan.exact_bytes": "a batch of a megabyte",
