@@ -29,6 +29,10 @@ FROM_HOOKS: dict[str, Schema] = {
         "description": f'Always "{PLACEHOLDER}": the agent itself puts the id of this conversation '
         "in its place",
     },
+    "session_proof": {
+        "type": "string",
+        "description": "Leave it out: the agent itself proves with it which conversation this is",
+    },
     "directory": {
         "type": "string",
         "description": "Leave it out: the agent itself puts the directory of this conversation in",

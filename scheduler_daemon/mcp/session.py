@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scheduler_daemon import words
 from scheduler_daemon.errors import InvalidRequest
+from scheduler_daemon.mcp.proof import proves
 
 META_KEYS = ("threadId", "sessionId", "ai.opencode/sessionID")
 """Where agents put the conversation's id into the `_meta` of a call: Codex, and opencode 2."""
@@ -17,6 +18,11 @@ PLACEHOLDER = "auto"
 _UNFILLED = (
     "this agent's hook or plugin did not fill in `session`, so nothing says which conversation "
     "this is, and nothing was done. Tell the person: `schedctl setup` installs it"
+)
+_UNPROVEN = (
+    "this agent's hook or plugin did not run, so nothing proves which conversation this is, and "
+    "nothing was done. Tell the person: hooks or plugins of this agent are turned off, or changed "
+    "since `schedctl setup` wrote them, which installs them"
 )
 _UNWANTED = (
     "`session` is no argument here: this agent says by itself which conversation is meant. Leave "
@@ -33,13 +39,15 @@ class Sources:
     """What says which Session is meant, beside the `_meta` of a call.
 
     `argument`: the member `session` of a call's arguments, which a hook or plugin of the agent
-    always overwrites. `environment`: the name of a variable and its value. `fixed`: one Session
-    for every call. Of those that say something all must say the same.
+    always overwrites; with a `key`, only where that has proven it (proof.py). `environment`: the
+    name of a variable and its value. `fixed`: one Session for every call. Of those that say
+    something all must say the same.
     """
 
     argument: bool = False
     environment: tuple[str, str] | None = None
     fixed: str | None = None
+    key: bytes | None = None
 
     def check(self, arguments: Mapping[str, object]) -> None:
         """Refuse a call that names a Session where it is not the arguments that do."""
@@ -68,7 +76,10 @@ class Sources:
             given = arguments.get("session")
             if given in (None, "", PLACEHOLDER):
                 raise InvalidRequest(_UNFILLED, field="session")
-            yield "the argument `session`", checked(given)
+            session = checked(given)
+            if self.key and not proves(self.key, session, arguments.get("session_proof")):
+                raise InvalidRequest(_UNPROVEN, field="session")
+            yield "the argument `session`", session
         for key in META_KEYS:
             if meta.get(key) not in (None, ""):
                 yield f"`_meta.{key}`", checked(meta[key])

@@ -67,10 +67,31 @@ def test_what_a_model_asked_for_is_the_next_turn_of_that_very_session_once(
     shown = json.loads(stage.schedctl("show", "r1", "--json").stdout)["reminder"]
     assert shown["session_id"] == session
     assert shown["context"] == {"agent": name, "cwd": str(real.project)}
-    turns = stand_in.turns('prompt: "THE-REMINDER"')
+    # Some show the model a tool's result as a turn of the person's.
+    turns = [each for each in stand_in.turns('prompt: "THE-REMINDER"') if each[:7] != '{"now":']
     assert ["said first" in turns[-3], said in turns[-2]] == [True, True]
     assert turns[-1].endswith("[end of the scheduled reminder]")
     assert "\n".join(turns).count('prompt: "THE-REMINDER"') == 1
+
+
+@pytest.mark.parametrize("name", sorted(WITH_SESSION))
+def test_where_hooks_or_plugins_are_turned_off_no_word_of_a_model_counts(
+    stage: Stage, agent: MakeAgent, daemon: DaemonProcess, stand_in: Model, name: str
+) -> None:
+    """By a file of the project, as it may come with a repository, and by an option."""
+    real = agent(name)
+    set_up(stage, name)
+    session = real.begin("said first")
+    words = [*RESUME[name], session]
+    if name == "claude":
+        settings = real.project / ".claude/settings.json"
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text('{"disableAllHooks": true}')
+    else:
+        words.insert(1, "--pure")
+    real.run(*words, stdin=call(session="victim"))
+    assert "hook or plugin did not run" in json.dumps(stand_in.requests)
+    assert stage.schedctl("list", "--json").stdout == ""
 
 
 def say_in_turn(claude: Agent, texts: Sequence[str], *words: str) -> None:

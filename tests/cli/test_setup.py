@@ -12,6 +12,7 @@ import pytest
 
 from scheduler_daemon import places
 from scheduler_daemon.cli.setup import place
+from scheduler_daemon.mcp.proof import read_key
 from tests.cli.conftest import Ended
 from tests.cli.scripted import ScriptedDaemon
 from tests.cli.test_asking import on_a_terminal
@@ -91,12 +92,15 @@ def test_the_entries_start_this_schedctl_with_the_socket_of_the_daemon(
     (program.parent / "claude").touch(0o755)
     assert schedctl("setup", "claude", "--yes").err == ""
     entry = json.loads((home / ".claude.json").read_text())["mcpServers"]["reminders"]
+    key = home / ".local/state/scheduler-daemon/setup/session-key"
+    assert len(read_key(key)) == 32
+    assert key.stat().st_mode & 0o777 == 0o600
     assert entry == {
         "type": "stdio",
         "command": str(program),
         "args": [
             *("mcp", "--socket", str(daemon.path)),
-            *("--session-from-argument", "--agent", "claude"),
+            *("--session-from-argument", "--session-proof", str(key), "--agent", "claude"),
         ],
         "alwaysLoad": True,
     }

@@ -14,6 +14,7 @@ import pytest
 
 from scheduler_daemon.cli.setup.agents import Places, Server, hook_command, opencode
 from scheduler_daemon.cli.setup.claude_hook import answer
+from scheduler_daemon.mcp.proof import new_key, proof_of, proves, read_key
 from tests.cli.conftest import Ended
 from tests.support.process import environment
 
@@ -27,8 +28,11 @@ EVENT: dict[str, Any] = {
 }
 
 
-def updated(event: object, environ: dict[str, str]) -> Any:
-    said = json.loads(answer(json.dumps(event).encode(), environ))["hookSpecificOutput"]
+KEY = bytes(range(32))
+
+
+def updated(event: object, environ: dict[str, str], key: bytes | None = None) -> Any:
+    said = json.loads(answer(json.dumps(event).encode(), environ, key))["hookSpecificOutput"]
     assert (said.pop("hookEventName"), list(said)) == ("PreToolUse", ["updatedInput"])
     return said["updatedInput"]
 
@@ -42,6 +46,23 @@ def test_the_hook_writes_over_whatever_the_model_wrote() -> None:
 
 def test_a_call_without_arguments_gets_them() -> None:
     assert updated({"session_id": SESSION, "tool_input": None}, {}) == {"session": SESSION}
+
+
+def test_with_a_key_it_proves_the_session_that_it_writes() -> None:
+    forged = {**EVENT, "tool_input": {"session": "another", "session_proof": "00"}}
+    found = updated(forged, {}, KEY)
+    assert proves(KEY, found["session"], found["session_proof"])
+
+
+def test_without_the_key_that_it_is_to_have_nothing_passes(
+    process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    (tmp_path / "short").write_text("00")
+    for name in ("missing", "short"):
+        options = ("--claude-hook", "--session-proof", str(tmp_path / name))
+        ended = process("mcp", *options, data=json.dumps(EVENT).encode())
+        assert (ended.status, ended.out) == (1, "")
+        assert "run `schedctl setup` for this agent again" in ended.err
 
 
 @pytest.mark.parametrize("event", [b"", b"{", b"[]", b"{}", b'{"session_id": 1}', b"\xff"])
@@ -67,16 +88,20 @@ def test_its_line_works_from_a_path_with_spaces_and_quotes(tmp_path: Path) -> No
     python.parent.mkdir()
     python.symlink_to(sys.executable)
     variables = {"PYTHONPATH": ":".join([environment(tmp_path)["PYTHONPATH"], *sys.path])}
-    server = Server([str(python), "-P", "-m", "scheduler_daemon.cli"], "/d.sock", variables)
+    key = python.parent / "key"
+    key.write_text(new_key())
+    words = [str(python), "-P", "-m", "scheduler_daemon.cli"]
+    server = Server(words, "/d.sock", str(key), variables)
     ended = in_a_shell(hook_command(server))
     assert (ended.returncode, ended.stderr) == (0, "")
     said = json.loads(ended.stdout)["hookSpecificOutput"]
     assert said["updatedInput"]["session"] == SESSION
+    assert proves(read_key(key), SESSION, said["updatedInput"]["session_proof"])
 
 
 def test_a_hook_that_is_not_there_stops_the_call(tmp_path: Path) -> None:
     """With any other status than 2 Claude Code would let what the model wrote pass."""
-    server = Server([str(tmp_path / "schedctl")], "/d.sock")
+    server = Server([str(tmp_path / "schedctl")], "/d.sock", "/key")
     assert in_a_shell(hook_command(server)).returncode == 2
 
 
@@ -117,7 +142,9 @@ def test_the_plugin_writes_into_the_tools_of_the_server_only(tmp_path: Path) -> 
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no node on this machine")
-    _, edit = opencode(Server(["schedctl"], "/d.sock"), Places({}, tmp_path))[0]
+    key = tmp_path / 'the "key"'
+    key.write_text(new_key())
+    _, edit = opencode(Server(["schedctl"], "/d.sock", str(key)), Places({}, tmp_path))[0]
     plugin = tmp_path / "plugin.js"
     plugin.write_bytes(edit.put(None))
     ended = subprocess.run(
@@ -129,4 +156,5 @@ def test_the_plugin_writes_into_the_tools_of_the_server_only(tmp_path: Path) -> 
     )
     model = {"prompt": "x", "session": "another", "directory": "/etc"}
     ours = {"prompt": "x", "session": "ses_1", "directory": "/home/ana/project"}
+    ours["session_proof"] = proof_of(read_key(key), "ses_1")
     assert json.loads(ended.stdout) == [ours, model, model], ended.stderr

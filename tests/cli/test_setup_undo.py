@@ -21,7 +21,7 @@ from scheduler_daemon.cli.setup.changing import carry_out, planned, undo, undoin
 from scheduler_daemon.cli.setup.records import Record, Records, digest
 from tests.cli.test_setup_json import documents
 
-SERVER = Server(["/opt/o'b in/schedctl"], "/run/d.sock", {"PYTHONPATH": "/x y"})
+SERVER = Server(["/opt/o'b in/schedctl"], "/run/d.sock", "/a key", {"PYTHONPATH": "/x y"})
 
 JSON = [
     b"",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduler_daemon.errors import InvalidRequest
+from scheduler_daemon.mcp.proof import new_key, proof_of, read_key
 from scheduler_daemon.mcp.session import PLACEHOLDER, Sources
 
 ARGUMENT = Sources(argument=True)
@@ -101,3 +103,39 @@ def test_what_can_name_no_session_is_refused_wherever_it_comes_from(name: Any) -
     ):
         with pytest.raises(InvalidRequest, match="the id of a conversation must"):
             sources.session_of(meta, arguments)
+
+
+PROVING = Sources(argument=True, key=bytes(range(32)))
+
+
+def test_with_a_key_a_session_counts_with_its_own_proof_only() -> None:
+    """What a model writes itself, or has seen in its own Session, reaches no other."""
+    assert PROVING.key is not None
+    mine = proof_of(PROVING.key, "s1")
+    assert PROVING.session_of({}, {"session": "s1", "session_proof": mine}) == "s1"
+    forged: list[dict[str, Any]] = [
+        {"session": "s2", "session_proof": mine},
+        {"session": "s1", "session_proof": proof_of(b"\1" * 32, "s1")},
+        {"session": "s1", "session_proof": mine.upper()},
+        {"session": "s1", "session_proof": "é\ud800"},
+        {"session": "s1", "session_proof": 7},
+        {"session": "s1"},
+    ]
+    for arguments in forged:
+        with pytest.raises(InvalidRequest, match="hook or plugin did not run"):
+            PROVING.session_of({}, arguments)
+
+
+def test_a_key_is_made_anew_each_time_and_read_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    made = {new_key(), new_key()}
+    assert len(made) == 2
+    for text in made:
+        path.write_text(text)
+        assert len(read_key(path)) == 32
+    for text in ("", "00", "x" * 64, "00" * 33):
+        path.write_text(text)
+        with pytest.raises(ValueError):
+            read_key(path)
+    with pytest.raises(FileNotFoundError):
+        read_key(tmp_path / "missing")

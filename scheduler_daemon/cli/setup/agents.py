@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -25,15 +26,23 @@ Object: TypeAlias = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """How `schedctl mcp` is started: `words`, with `variables` in its environment."""
+    """How `schedctl mcp` is started: `words`, with `variables` in its environment.
+
+    `key` is the file by which a hook or plugin proves which Session it is from.
+    """
 
     words: Sequence[str]
     socket: str
+    key: str
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def args(self, *more: str) -> list[str]:
         """All words, the program first."""
         return [*self.words, "mcp", "--socket", self.socket, *more]
+
+    def from_argument(self) -> list[str]:
+        """The options of a server that is told the Session by a hook or plugin."""
+        return ["--session-from-argument", "--session-proof", self.key]
 
     def environment(self, name: str) -> Object:
         """The variables as a member of an entry; none where there are none."""
@@ -75,7 +84,7 @@ def claude(server: Server, places: Places) -> Edits:
         moved = places.environ.get("CLAUDE_CONFIG_DIR")
         entries = (folder if moved else places.home) / ".claude.json"
     _check_hooks_run(settings)
-    command, *args = server.args("--session-from-argument", "--agent", "claude")
+    command, *args = server.args(*server.from_argument(), "--agent", "claude")
     entry: Object = {"type": "stdio", "command": command, "args": [*args]}
     entry |= server.environment("env")
     entry["alwaysLoad"] = True  # or its first turn may begin without the tools
@@ -90,7 +99,7 @@ def claude(server: Server, places: Places) -> Edits:
 
 def hook_command(server: Server) -> str:
     """A line for the shell. A hook that cannot run must not let the call pass: 2 stops it."""
-    words = [*server.words, "mcp", "--claude-hook"]
+    words = [*server.words, "mcp", "--claude-hook", "--session-proof", server.key]
     if server.variables:
         words = ["env", *(f"{name}={text}" for name, text in server.variables.items()), *words]
     return f"{shlex.join(words)} || exit 2"
@@ -126,11 +135,21 @@ _PLUGIN = """\
 // Tells the tools of `schedctl mcp` which Session calls them, whatever the model wrote there.
 // `schedctl setup opencode` wrote this file, `schedctl setup opencode --undo` removes it.
 
+import {{ createHmac }} from "node:crypto"
+import {{ readFileSync }} from "node:fs"
+
+// Only who has this key can say to the tools which Session it is: a model cannot.
+const proof = (session) => {{
+  const key = Buffer.from(readFileSync({key}, "utf8").trim(), "hex")
+  return createHmac("sha256", key).update(session).digest("hex")
+}}
+
 export const SchedulerDaemon = async ({{ directory }}) => ({{
   "tool.execute.before": async (input, output) => {{
     if (!input.tool.startsWith("{name}_reminder_")) return
     // In place, because opencode does not look at another object.
-    Object.assign(output.args, {{ session: input.sessionID, directory }})
+    const session = input.sessionID
+    Object.assign(output.args, {{ session, session_proof: proof(session), directory }})
   }},
 }})
 """
@@ -141,12 +160,13 @@ def opencode(server: Server, places: Places) -> Edits:
     folder = places.folder("opencode")
     names = ("opencode.jsonc", "opencode.json", "config.json")  # in its own order
     found = [folder / name for name in names if os.path.lexists(folder / name)]
-    command: Value = [*server.args("--session-from-argument", "--agent", "opencode")]
+    command: Value = [*server.args(*server.from_argument(), "--agent", "opencode")]
     entry: Object = {"type": "local", "command": command, "enabled": True}
     entry |= server.environment("environment")
     entry["timeout"] = START_SECONDS * 1000
+    plugin = _PLUGIN.format(name=NAME, key=json.dumps(server.key))
     return [
-        (folder / "plugin/scheduler-daemon.js", TextEdit(_PLUGIN.format(name=NAME))),
+        (folder / "plugin/scheduler-daemon.js", TextEdit(plugin)),
         (found[0] if found else folder / names[1], JsonEdit((Piece(("mcp", NAME), entry),))),
     ]
 

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 from scheduler_daemon import config, places
+from scheduler_daemon.cli import files
 from scheduler_daemon.cli.exits import ConfigurationError, FailedError
 from scheduler_daemon.cli.setup.agents import Server
-from scheduler_daemon.cli.setup.records import Records
+from scheduler_daemon.cli.setup.records import Records, make_folder
 from scheduler_daemon.client.finding import answering
+from scheduler_daemon.mcp.proof import new_key, read_key
 
 
 def server(socket: str | None) -> Server:
@@ -20,8 +22,8 @@ def server(socket: str | None) -> Server:
     """
     python_path = os.environ.get("PYTHONPATH")
     variables = {"PYTHONPATH": python_path} if python_path else {}
-    made = Server(_words(), socket_path(socket), variables)
-    for word in [*made.args(), *variables.values()]:
+    made = Server(_words(), socket_path(socket), str(key_file()), variables)
+    for word in [*made.args(), made.key, *variables.values()]:
         if not _is_text(word):
             raise FailedError(f"{word!r} is not UTF-8, and cannot stand in a configuration")
     return made
@@ -69,6 +71,25 @@ def home() -> Path:
 
 def records() -> Records:
     """What was set up before, in the folder of the daemon's state. Raises FailedError."""
+    return Records(_folder())
+
+
+def key_file() -> Path:
+    """Where the key is by which hooks and plugins prove a Session. Raises FailedError."""
+    return _folder() / "session-key"
+
+
+def make_key() -> None:
+    """Make the key, for this user's eyes only, where none is. Raises FailedError."""
+    path = key_file()
+    try:
+        read_key(path)
+    except (OSError, ValueError):
+        make_folder(path.parent)
+        files.write(str(path), new_key().encode(), 0o600)
+
+
+def _folder() -> Path:
     state = places.state_directory(os.environ, home())
     assert state is not None  # there is a home
-    return Records(state.path / places.SETUP_NAME)
+    return state.path / places.SETUP_NAME

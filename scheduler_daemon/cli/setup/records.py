@@ -48,11 +48,7 @@ class Records:
 
     def add(self, record: Record) -> None:
         """Keep it. Raises FailedError."""
-        try:
-            for folder in (self._folder.parent, self._folder):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise FailedError(f"cannot make {self._folder}: {error.strerror}") from None
+        make_folder(self._folder)
         backup = self.backup(record)
         if record.before is not None:
             files.write(str(backup), record.before, 0o600)
@@ -97,6 +93,15 @@ class Records:
                 )
             except (OSError, ValueError, LookupError, TypeError) as error:
                 raise FailedError(f"{path} cannot be read ({error!r}): take it away") from None
+
+
+def make_folder(folder: Path) -> None:
+    """The folder of the records, and the daemon's above it, both private. Raises FailedError."""
+    try:
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FailedError(f"cannot make {folder}: {error.strerror}") from None
 
 
 def digest(data: bytes) -> str:

@@ -39,6 +39,12 @@ def options(parser: Parser) -> None:
         help="the argument `session` of a call, which a hook or plugin always overwrites",
     )
     group.add_argument(
+        "--session-proof",
+        metavar="FILE",
+        help="believe that argument only with the proof that the hook or plugin gives with the "
+        "key in this file (setup writes both)",
+    )
+    group.add_argument(
         "--session-from-env",
         type=variable,
         metavar="VARIABLE",
@@ -89,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
     if sys.stdin is None or sys.stdout is None:
         raise FailedError("stdin or stdout is closed: there is no agent to serve")
     if args.claude_hook:
-        return _hook()
+        return _hook(args)
+    if args.session_proof is not None and not args.session_from_argument:
+        raise MisuseError("--session-proof is for --session-from-argument and --claude-hook")
     extras.need("mcp_types", "mcp", "mcp")
     if sys.stdin.isatty():
         output.note("this waits for an agent that speaks the Model Context Protocol on stdin")
@@ -102,11 +110,28 @@ def run(args: argparse.Namespace) -> int:
     return exits.DONE
 
 
-def _hook() -> int:
+def _key(args: argparse.Namespace) -> bytes | None:
+    """The key by which hook and server know each other. Raises FailedError."""
+    if args.session_proof is None:
+        return None
+    from pathlib import Path
+
+    from scheduler_daemon.mcp.proof import read_key
+
+    try:
+        return read_key(Path(args.session_proof))
+    except (OSError, ValueError):
+        raise FailedError(
+            f"there is no key in {args.session_proof}, so no conversation can be told from "
+            "another: run `schedctl setup` for this agent again"
+        ) from None
+
+
+def _hook(args: argparse.Namespace) -> int:
     from scheduler_daemon.cli.setup.claude_hook import answer
 
     try:
-        said = answer(sys.stdin.buffer.read(), os.environ)
+        said = answer(sys.stdin.buffer.read(), os.environ, _key(args))
     except ValueError as error:
         raise FailedError(f"no Session can be written into this call: {error}") from None
     output.say(said)
@@ -130,7 +155,7 @@ def _sources(args: argparse.Namespace) -> Sources:
         output.note(f"warning: {variable} is not set, so it names no Session")
         variable = None
     environment = None if variable is None else (variable, os.environ[variable])
-    return Sources(args.session_from_argument, environment, args.session)
+    return Sources(args.session_from_argument, environment, args.session, _key(args))
 
 
 def _zone_now(args: argparse.Namespace) -> Callable[[], str | None]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 KINDS = ("claude", "codex", "opencode", "mcp-json")
 
+PROVING = ("claude", "opencode")
+"""Agents whose hook or plugin says which Session a call is from, and proves it."""
+
 USAGE = "claude|codex|opencode|mcp-json [options]"
 ABOUT = """\
 Give an agent the tools of `schedctl mcp`: write the entry into its own
@@ -69,12 +72,16 @@ def run(args: argparse.Namespace) -> int:
 
     of, records = _of(args), place.records()
     changes = changing.planned(of, _edits(args), records)
+    if args.kind in PROVING and not changes and not args.dry_run:
+        place.make_key()  # it may have been lost
     if not changes:
         return _done(args, [], f"nothing to change: {args.kind} has the tools already")
     _show(args, changes)
     if args.dry_run:
         return _done(args, changes, "")
     _agree(args, changes)
+    if args.kind in PROVING:
+        place.make_key()
     changing.carry_out(of, changes, records)
     _warn(args)
     return _done(args, changes, f"{args.kind} has the tools when it is started the next time")
