@@ -88,7 +88,10 @@ class Deliverer:
             self._sweep()
             keeper = self._start(run, message)
         await keeping.over(run, keeper)
-        report = run.report() or Report("failed", CUT_OFF)
+        report = run.report()
+        if report is None:
+            await keeping.end_rest(run)
+            report = Report("failed", CUT_OFF)
         log.info("run_ended", outcome=report.outcome, reason=report.reason, **_ids(message))
         return self._answer(run, report)
 

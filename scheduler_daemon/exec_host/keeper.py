@@ -11,7 +11,14 @@ from pathlib import Path
 
 from scheduler_daemon.exec_host import command
 from scheduler_daemon.exec_host.folders import FolderRefused, opened, way_to
-from scheduler_daemon.exec_host.runs import FOLLOWUP, TEXT, Order, Report, Run
+from scheduler_daemon.exec_host.runs import (
+    FOLLOWUP,
+    FOLLOWUP_VARIABLE,
+    TEXT,
+    Order,
+    Report,
+    Run,
+)
 
 LONGEST_ARGUMENT = 131_071
 """In bytes: MAX_ARG_STRLEN of the kernel without the ending NUL, execve(2)."""
@@ -75,4 +82,4 @@ def _filled(argv: Sequence[str], order: Order, text: str = "") -> list[str]:
 def _environment(order: Order, followup: Path) -> dict[str, str]:
     """The host's own. PWD is what some agents take for the directory, links and all."""
     kept = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_AGENTS}
-    return {**kept, "PWD": order.directory, "SCHEDULER_FOLLOWUP_FILE": str(followup)}
+    return {**kept, "PWD": order.directory, FOLLOWUP_VARIABLE: str(followup)}

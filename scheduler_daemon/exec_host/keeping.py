@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from scheduler_daemon.exec_host.command import GRACE_SECONDS
 from scheduler_daemon.exec_host.runs import Order, Run
 
 _ROOT = Path(__file__).parents[2]
@@ -23,6 +25,9 @@ main(sys.argv[2])
 
 _LOOK_SECONDS = 1.0
 """Between looks at a keeper that an earlier host began."""
+
+_STEP_SECONDS = 0.1
+"""Between looks at what was told to end."""
 
 
 def start(run: Run, order: Order, followup: dict[str, Any], text: str) -> subprocess.Popen[bytes]:
@@ -54,6 +59,18 @@ async def over(run: Run, keeper: subprocess.Popen[bytes] | None) -> None:
             await _ended(keeper)
     while run.is_kept():  # noqa: ASYNC110 - nobody tells of the end of another's child
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def end_rest(run: Run) -> None:
+    """End what a killed keeper left running: the next attempt must not run beside it."""
+    for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+        for pid in run.processes():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        for _ in range(round(seconds / _STEP_SECONDS)):
+            if not run.processes():
+                return
+            await asyncio.sleep(_STEP_SECONDS)
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> None:

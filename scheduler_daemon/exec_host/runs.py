@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,8 @@ Outcome = Literal["done", "busy", "unknown", "failed", "uncertain"]
 
 FOLLOWUP = "followup.json"
 TEXT = "text"
+FOLLOWUP_VARIABLE = "SCHEDULER_FOLLOWUP_FILE"
+"""Names the follow-up's file to a command; what the command starts has it too."""
 _ORDER = "order.json"
 _REPORT = "report.json"
 
@@ -91,6 +94,16 @@ class Run:
         beside.rename(self.path / _REPORT)
         for name in (FOLLOWUP, TEXT):
             (self.path / name).unlink(missing_ok=True)
+
+    def processes(self) -> list[int]:
+        """All that the command of this attempt is and has started, in whatever group; proc(5)."""
+        mark = os.fsencode(f"{FOLLOWUP_VARIABLE}={self.path / FOLLOWUP}")
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):  # it has ended, or is another user's
+                if mark in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+        return found
 
     def report(self) -> Report | None:
         """How it ended; None where its keeper could not say."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,10 +199,7 @@ async def test_a_turn_whose_keeper_was_killed_comes_again_and_says_that_it_may_b
     peer = await attached(daemon)
     pushed = due("r1@1", session=SESSION, cwd=stage.home)
     await answer(peer, pushed)
-    exists(stage.home / "keeper")
-    while not (words := (stage.home / "keeper").read_text()).endswith("\n"):
-        await asyncio.sleep(0.02)
-    os.kill(int(words), signal.SIGKILL)
+    os.kill(await number_in(stage.home / "keeper"), signal.SIGKILL)
     stage.settled(1, "queued", waits="failed", reason=CUT_OFF)
     stage.agent("claude")
     stage.schedctl("spool", "retry", "1")
@@ -208,6 +207,30 @@ async def test_a_turn_whose_keeper_was_killed_comes_again_and_says_that_it_may_b
     first, second = stage.runs("claude")
     assert "\n".join(first[2:]) == pushed["text"]
     assert "\n".join(second[2:]) == REPEATED + pushed["text"]
+
+
+@pytest.mark.parametrize("stubborn", ["", "trap '' TERM; "])
+async def test_what_a_killed_keepers_agent_had_started_ends_before_the_turn_comes_again(
+    stage: Stage, daemon: Listener, stubborn: str
+) -> None:
+    """An agent behind a wrapper would take two turns of one Session side by side."""
+    inner = f"{stubborn}echo $$ >child; while :; do sleep 0.1; done"
+    stage.agent("claude", f"echo $PPID >keeper; setsid sh -c {shlex.quote(inner)}")
+    stage.host(*ALL)
+    peer = await attached(daemon)
+    await answer(peer, due("r1@1", session=SESSION, cwd=stage.home))
+    child, keeper = [await number_in(stage.home / name) for name in ("child", "keeper")]
+    os.kill(keeper, signal.SIGKILL)
+    stage.settled(1, "queued", waits="failed", reason=CUT_OFF)
+    with suppress(FileNotFoundError):
+        assert Path(f"/proc/{child}/cmdline").read_bytes() == b""  # nobody has asked for its end
+
+
+async def number_in(path: Path) -> int:
+    exists(path)
+    while not (words := path.read_text()).endswith("\n"):
+        await asyncio.sleep(0.02)
+    return int(words)
 
 
 async def test_a_turn_that_takes_too_long_is_ended_and_kept(stage: Stage, daemon: Listener) -> None:
