@@ -152,11 +152,13 @@ def test_of_a_message_that_it_has_in_part_that_host_takes_the_rest(daemon: Daemo
         daemon.logged("followup_admitted")
         daemon.kill()
         daemon.sql("DELETE FROM dispatches")
+        daemon.sql("UPDATE reminders SET last_occurrence_at = NULL")
         for reminder in ("r1", "r2"):
             daemon.sql(put_due, past, reminder)
         daemon.start()
         host.prints('prompt: "Second"')
-        daemon.logged("followup_admitted")
+        both = [f"{reminder}@{past}" for reminder in ("r1", "r2")]
+        assert sorted(daemon.logged("followup_admitted")["occurrences"]) == both
     finally:
         said = host.kill()
     assert [line for line in said if line.startswith(("[", "prompt"))] == [
