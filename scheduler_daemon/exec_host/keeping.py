@@ -63,14 +63,14 @@ async def over(run: Run, keeper: subprocess.Popen[bytes] | None) -> None:
 
 async def end_rest(run: Run) -> None:
     """End what a killed keeper left running: the next attempt must not run beside it."""
-    for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+    for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in run.processes():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-        for _ in range(round(seconds / _STEP_SECONDS)):
-            if not run.processes():
-                return
-            await asyncio.sleep(_STEP_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                while run.processes():  # noqa: ASYNC110 - nobody tells of the end of another's child
+                    await asyncio.sleep(_STEP_SECONDS)
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> None:

@@ -25,6 +25,7 @@ Schedctl = Callable[..., Ended]
         (["--assume-zone", ""], "IANA name"),
         (["--json"], "JSON already"),
         (["--session-from-env"], "needs a value"),
+        (["--session-proof", "/key"], "is for --session-from-argument and --claude-hook"),
         (["more"], "unrecognized arguments"),
     ],
 )
@@ -61,6 +62,17 @@ def test_a_variable_that_is_not_set_is_told_at_the_start(process: Callable[..., 
     assert ended.err == (
         "schedctl: warning: SD_NO_SUCH_VARIABLE is not set, so it names no Session\n"
     )
+
+
+@pytest.mark.parametrize("key", ["", "00", "x" * 64, "00" * 32 + "\n"])
+def test_it_serves_only_with_a_key_that_is_one(
+    process: Callable[..., Ended], tmp_path: Path, key: str
+) -> None:
+    pytest.importorskip("mcp_types", reason="needs the extra `mcp`")
+    (tmp_path / "key").write_text(key)
+    ended = process("mcp", "--session-from-argument", "--session-proof", str(tmp_path / "key"))
+    assert ended.status == (0 if len(key) > 64 else 1)
+    assert ("run `schedctl setup` for this agent again" in ended.err) == (len(key) <= 64)
 
 
 def test_in_a_directory_that_was_removed_reminders_keep_none(
