@@ -45,7 +45,6 @@ def as_instant(moment: dt.datetime) -> Instant:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-@lru_cache(maxsize=1024)  # one instant is written a dozen times on its way
 def instant_text(instant: Instant) -> str:
     """The canonical form: RFC 3339 in UTC with three fractional digits, `…T01:00:00.000Z`.
 
@@ -53,6 +52,13 @@ def instant_text(instant: Instant) -> str:
     """
     if instant.tzinfo is not dt.UTC or instant.microsecond % 1000:
         instant = as_instant(instant)
+    return _text(instant)
+
+
+# One instant is written a dozen times on its way. Only those in UTC may be looked up: in any other
+# zone the two that a change of clocks repeats are equal (`fold`).
+@lru_cache(maxsize=1024)
+def _text(instant: Instant) -> str:
     return instant.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -94,3 +95,14 @@ def test_arithmetic_that_leaves_the_range_gives_none() -> None:
     assert later(LAST, 1) is None
     assert later(FIRST, 2**70) is None
     assert later(FIRST, (LAST - FIRST) // dt.timedelta(milliseconds=1)) == LAST
+
+
+def test_the_two_instants_that_a_change_of_clocks_repeats_have_two_texts() -> None:
+    """Datetimes of one zone are equal there, whatever their `fold` says."""
+    berlin = ZoneInfo("Europe/Berlin")
+    first = dt.datetime(2026, 10, 25, 2, 30, tzinfo=berlin)
+    second = first.replace(fold=1)
+    assert first == second
+    texts = ["2026-10-25T00:30:00.000Z", "2026-10-25T01:30:00.000Z"]
+    for _ in range(2):
+        assert [instant_text(first), instant_text(second)] == texts
