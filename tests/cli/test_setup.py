@@ -133,6 +133,20 @@ def test_the_file_that_is_there_is_the_one_that_is_written(schedctl: Schedctl, h
     assert not {".claude.json", ".config/opencode/opencode.json"} & set(held(home))
 
 
+@pytest.mark.parametrize("kind", FILES)
+def test_what_was_set_up_otherwise_before_is_to_be_taken_out_first(
+    schedctl: Schedctl, home: Path, kind: str
+) -> None:
+    """With another socket, say, or by another version."""
+    assert schedctl("setup", kind, "--yes", "--socket", "/run/former").status == 0
+    before = held(home)
+    ended = schedctl("setup", kind, "--yes")
+    assert (ended.status, held(home)) == (1, before)
+    assert "nothing was changed: run this with --undo first" in ended.err
+    assert schedctl("setup", kind, "--undo", "--yes").status == 0
+    assert schedctl("setup", kind, "--yes").status == 0
+
+
 def test_without_an_installed_command_the_interpreter_is_named(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,9 +32,10 @@ def planned(of: str, edits: Edits, records: Records) -> list[Change]:
 
     Raises FailedError where something is in the way, or was done before and is not as it was left.
     """
-    changes = [_putting(Path(os.path.realpath(path)), edit) for path, edit in edits]
+    again = bool(records.all_of(of))
+    changes = [_putting(Path(os.path.realpath(path)), edit, again=again) for path, edit in edits]
     wanted = [change for change in changes if change.before != change.after]
-    if wanted and records.all_of(of):
+    if wanted and again:
         raise FailedError(
             f"this was set up before, otherwise, or was changed since ({wanted[0].path}); nothing "
             "was changed: run it with --undo first"
@@ -42,14 +43,14 @@ def planned(of: str, edits: Edits, records: Records) -> list[Change]:
     return wanted
 
 
-def _putting(path: Path, edit: Edit) -> Change:
+def _putting(path: Path, edit: Edit, *, again: bool = False) -> Change:
+    """What puts it there; `again` where it was put there before, by other options or versions."""
     before = replacing.read(path)
     try:
         return Change(path, before, edit.put(before), edit)
     except InTheWay as error:
-        raise FailedError(
-            f"{path}: {error}; nothing was changed: rename it or take it away first"
-        ) from None
+        advice = "run this with --undo first" if again else "rename it or take it away first"
+        raise FailedError(f"{path}: {error}; nothing was changed: {advice}") from None
     except Broken as error:
         raise FailedError(f"{path}: {error}; nothing was changed") from None
 
