@@ -61,7 +61,7 @@ ONLY = {
     "exec_host": {"", "client", "delivery", "log", "wire"},
     # config, exec_host, places and store inside functions only: for the verbs that need them
     "cli": {
-        *("", "client", "errors", "mcp", "model", "rules", "wall", "wire"),
+        *("", "client", "errors", "mcp", "model", "rules", "wall", "ways", "wire"),
         *("config", "exec_host", "places", "store"),
     },
     "mcp": {"", "client", "errors", "rules", "wall", "wire", "words"},

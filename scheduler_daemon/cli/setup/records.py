@@ -16,6 +16,7 @@ from typing import Any
 from scheduler_daemon.cli import files
 from scheduler_daemon.cli.exits import FailedError
 from scheduler_daemon.cli.setup.edits import Edit, edit_of
+from scheduler_daemon.ways import make
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def make_folder(folder: Path) -> None:
     """The folder of the records, and the daemon's above it, both private. Raises FailedError."""
     try:
         for each in (folder.parent, folder):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make(each, 0o700)
     except OSError as error:
         raise FailedError(f"cannot make {folder}: {error.strerror}") from None
 
